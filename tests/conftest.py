@@ -16,7 +16,7 @@ CHECKED = (
     "unimodal.metrics",
     "unimodal.validation",
 )
-install_import_hook(CHECKED, "beartype.beartype").install()
+install_import_hook(CHECKED, "beartype.beartype")
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("default")
