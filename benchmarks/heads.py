@@ -1,6 +1,6 @@
 """Forward and backward of every method, divided by nn.CrossEntropyLoss in the same run.
 
-    python benchmarks/heads.py [--rounds 100]
+python benchmarks/heads.py [--rounds 100]
 """
 
 import argparse
@@ -16,7 +16,9 @@ SIZES = ((32, 5), (32, 70), (4096, 5), (4096, 70))
 PEER = "nn.CrossEntropyLoss"
 
 
-def step(loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], n_outputs: int, batch: int, n_classes: int) -> Callable[[], None]:
+def step(
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], n_outputs: int, batch: int, n_classes: int
+) -> Callable[[], None]:
     generator = torch.Generator().manual_seed(0)
     outputs = torch.randn(batch, n_outputs, generator=generator).requires_grad_()
     y = torch.randint(0, n_classes, (batch,), generator=generator)

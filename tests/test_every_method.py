@@ -13,9 +13,7 @@ import unimodal as um
 from unimodal.methods import METHODS, make_method
 
 NAMES = list(METHODS)
-VARIANTS = [(name, False) for name in NAMES] + [
-    (name, True) for name in NAMES if METHODS[name].published
-]
+VARIANTS = [(name, False) for name in NAMES] + [(name, True) for name in NAMES if METHODS[name].published]
 HARD = [name for name in NAMES if METHODS[name].always_unimodal]
 SIZES = (2, 3, 5, 10, 70)
 
@@ -93,7 +91,9 @@ def test_agreement_with_the_slow_definition(name, n_classes):
             for p, near, label in zip(log_prob.exp(), nearest, y.tolist(), strict=True)
         ]
     else:
-        slow = [reference.loss(name, z, k, n_classes) for z, k in zip(outputs.tolist(), y.tolist(), strict=True)]
+        slow = [
+            reference.loss(name, z, k, n_classes) for z, k in zip(outputs.tolist(), y.tolist(), strict=True)
+        ]
     losses = method.loss(outputs, y)
     torch.testing.assert_close(
         losses, torch.tensor(slow, dtype=torch.float64), rtol=max(precision, 1e-9), atol=max(precision, 1e-9)
@@ -162,7 +162,9 @@ def test_links(link):
         start = pom.log_prob(torch.zeros(1, 1, dtype=torch.float64))
         torch.testing.assert_close(start.exp(), torch.full_like(start, 1 / n_classes), rtol=1e-6, atol=0)
         assert torch.autograd.gradcheck(lambda z, m=pom, y=y: m.loss(z, y), (outputs.requires_grad_(),))
-        assert torch.autograd.gradcheck(lambda *_, m=pom, z=outputs, y=y: m.loss(z, y), tuple(pom.parameters()))
+        assert torch.autograd.gradcheck(
+            lambda *_, m=pom, z=outputs, y=y: m.loss(z, y), tuple(pom.parameters())
+        )
 
 
 EXTREMES = (0.0, 1e-30, 20.0, -20.0, 50.0, -50.0, 89.0, -104.0, 1e3, -1e3, 1e4, -1e4)
@@ -179,7 +181,10 @@ def test_finite_at_extreme_outputs(name, published, n_classes):
         methods = [make(name, n_classes, published=published)]
     for method in methods:
         rows = [torch.full((method.n_outputs,), value) for value in EXTREMES]
-        rows += [draw(method, scale=scale, seed=int(scale), dtype=torch.float32)[0].clamp(-1e4, 1e4) for scale in (30, 300, 9000)]
+        rows += [
+            draw(method, scale=scale, seed=int(scale), dtype=torch.float32)[0].clamp(-1e4, 1e4)
+            for scale in (30, 300, 9000)
+        ]
         alternating = torch.ones(method.n_outputs)
         alternating[1::2] = -1
         rows += [alternating * 1e4, alternating * -1e4]
@@ -341,7 +346,9 @@ def test_labels_are_checked(name):
         "y must hold integer labels, got torch.float32": torch.tensor([0.0, 1.0, 2.0]),
         "y must hold integer labels, got torch.bool": torch.tensor([True, False, True]),
         "y must have the shape of outputs without dim -1, \\(3,\\), got \\(2,\\)": torch.tensor([0, 1]),
-        "y must have the shape of outputs without dim -1, \\(3,\\), got \\(3, 1\\)": torch.tensor([[0], [1], [2]]),
+        "y must have the shape of outputs without dim -1, \\(3,\\), got \\(3, 1\\)": torch.tensor(
+            [[0], [1], [2]]
+        ),
     }
     for message, y in cases.items():
         with pytest.raises(ValueError, match=message):
@@ -357,7 +364,9 @@ def test_labels_are_checked(name):
 def test_outputs_are_checked(name):
     method = make(name)
     wrong = torch.zeros(3, method.n_outputs + 1)
-    with pytest.raises(ValueError, match=rf"outputs must have n_outputs={method.n_outputs} .* got shape \(3, "):
+    with pytest.raises(
+        ValueError, match=rf"outputs must have n_outputs={method.n_outputs} .* got shape \(3, "
+    ):
         method.log_prob(wrong)
     with pytest.raises(ValueError, match="n_outputs"):
         method.loss(wrong, torch.zeros(3, dtype=torch.long))

@@ -21,7 +21,9 @@ HALF_PRECISION = (torch.float16, torch.bfloat16)
 def from_end(dim: int, like: Tensor) -> int:
     """Return the axis counted from the end, which leading dimensions cannot shift."""
     if not -like.ndim <= dim < like.ndim:
-        raise ValueError(f"dim must lie in [{-like.ndim}, {like.ndim - 1}] for shape {tuple(like.shape)}, got {dim}")
+        raise ValueError(
+            f"dim must lie in [{-like.ndim}, {like.ndim - 1}] for shape {tuple(like.shape)}, got {dim}"
+        )
     return dim if dim < 0 else dim - like.ndim
 
 

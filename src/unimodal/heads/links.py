@@ -36,7 +36,7 @@ class Link(ABC):
 
     @abstractmethod
     def log_tails(self, t: Float[Tensor, "..."]) -> Tails:
-        """log F(t) and log(1 - F(t))."""
+        """Log F(t) and log(1 - F(t))."""
 
     @abstractmethod
     def log_between(self, a: Float[Tensor, "..."], gap: Tensor, below: Tensor, above: Tensor) -> Tensor:
@@ -125,16 +125,19 @@ class Probit(Link):
         )
 
     def _log_ratio(self, upper: Tensor, gap: Tensor) -> Tensor:
-        """log Φ(upper - gap) - log Φ(upper); in the tail the large squares cancel analytically."""
+        """Log Φ(upper - gap) - log Φ(upper); in the tail the large squares cancel analytically."""
         tail = upper < -1
         far = torch.where(tail, upper, -1.0)
-        scaled = torch.special.erfcx((gap - far) / math.sqrt(2)).log() - torch.special.erfcx(-far / math.sqrt(2)).log()
+        scaled = (
+            torch.special.erfcx((gap - far) / math.sqrt(2)).log()
+            - torch.special.erfcx(-far / math.sqrt(2)).log()
+        )
         near = torch.where(tail, 0.0, upper)
         plain = torch.special.log_ndtr(near - gap) - torch.special.log_ndtr(near)
         return torch.where(tail, (far - gap / 2) * gap + scaled, plain)
 
     def _log_integral(self, middle: Tensor, gap: Tensor) -> Tensor:
-        """log ∫ φ over a short interval; the density at the middle is taken out of the sum."""
+        """Log ∫ φ over a short interval; the density at the middle is taken out of the sum."""
         total = torch.zeros_like(middle)
         for node, weight in zip(self.nodes.tolist(), self.weights.tolist(), strict=True):
             t = node * gap / 2

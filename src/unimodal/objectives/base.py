@@ -51,4 +51,3 @@ class DistributionObjective(Objective):
         self, log_prob: Float[Tensor, "..."], y: Int[Tensor, "..."], dim: int
     ) -> Float[Tensor, "..."]:
         """One loss per sample, from log-probabilities; `dim` is negative."""
-

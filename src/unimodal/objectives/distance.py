@@ -32,6 +32,6 @@ class ClassDistanceWeighted(DistributionObjective):
         is_largest = torch.zeros_like(log_prob, dtype=torch.bool).scatter(dim, largest, True)
         log_others = torch.where(is_largest, -torch.inf, log_prob)
         small = torch.log1p(-log_others.exp())
-        return -(weight * small).sum(dim) - at_label(
-            weight, largest.squeeze(dim), dim
-        ) * torch.logsumexp(log_others, dim)
+        return -(weight * small).sum(dim) - at_label(weight, largest.squeeze(dim), dim) * torch.logsumexp(
+            log_others, dim
+        )

@@ -1,0 +1,117 @@
+r"""Pooling: the nearest unimodal sequence in the sense of L2, of KL(q || p) and of KL(p || q).
+
+With the mode m fixed, "rise to m, then fall" is a partial order whose graph is a tree rooted at m: a
+chain from each end. Pooling adjacent violators (Barlow et al., "Statistical inference under order
+restrictions", 1972; Pardalos and Xue, Algorithmica 23, 1999, for trees) merges each chain into blocks
+of rising means, towards the root, and lets the root absorb the higher of the two blocks beside it for
+as long as that block's mean exceeds its own. This is O(K), and gives
+
+- the L2 projection of q. Sums are kept and means of non-negative numbers are not negative, hence
+  it is the projection onto the unimodal *distributions* too;
+- the minimiser of KL(q || p), since block means minimise every Bregman divergence in its second
+  argument, whichever convex function it comes from;
+- the minimiser of KL(p || q) as the softmax of the pooled logarithms of q: its conditions are those
+  of the L2 problem for log p up to a constant.
+
+Zeros of q have logarithm -inf, and where a zero lies between the mode and other mass no p has a
+finite KL(p || q). What is returned then is the limit for zeros that tend to 0 together: replacing -inf by
+a number far below every logarithm of a float keeps blocks ordered by their share of zeros first.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unimodal.projection.compiled import kernel, over_rows
+
+Rows = NDArray[np.float64]
+Modes = NDArray[np.int64]
+
+LOG_OF_ZERO = -1e6
+
+
+def pooled(y: Rows, mode: Modes) -> Rows:
+    """Project each row of `y` on the sequences that rise to its mode and fall after it, in L2."""
+    out = np.empty_like(y)
+    over_rows(_pool_rows, len(y), 12 * y.shape[1], y, mode, out)
+    return out
+
+
+@kernel
+def _pool_rows(y, mode, out, first, last):  # type: ignore[no-untyped-def]
+    n_classes = y.shape[1]
+    sums, counts = np.empty(2 * n_classes), np.empty(2 * n_classes)
+    ends = np.empty(n_classes + 1, np.int64)
+    for row in range(first, last):
+        pool(y[row], mode[row], out[row], ends, sums, counts)
+        settle(out[row], mode[row])
+
+
+@kernel
+def pool(y, mode, out, ends, sums, counts):  # type: ignore[no-untyped-def]
+    """Pool one row into `out` and return the number of blocks; block b is out[ends[b]:ends[b + 1]]."""
+    n_classes = len(y)
+    n_left = _pool_chain(y, 0, mode, 1, sums, counts, 0)
+    n_right = _pool_chain(y, n_classes - 1, mode, -1, sums, counts, n_classes)
+    total, count = y[mode], 1.0
+    while True:
+        left = sums[n_left - 1] / counts[n_left - 1] if n_left else -np.inf
+        right = sums[n_classes + n_right - 1] / counts[n_classes + n_right - 1] if n_right else -np.inf
+        mean = total / count
+        if left <= mean and right <= mean:
+            break
+        if left >= right:
+            n_left -= 1
+            total += sums[n_left]
+            count += counts[n_left]
+        else:
+            n_right -= 1
+            total += sums[n_classes + n_right]
+            count += counts[n_classes + n_right]
+
+    ends[0] = 0
+    n_blocks = 0
+    for block in range(n_left):
+        n_blocks = _write(out, ends, n_blocks, sums[block], counts[block])
+    n_blocks = _write(out, ends, n_blocks, total, count)
+    for block in range(n_classes + n_right - 1, n_classes - 1, -1):
+        n_blocks = _write(out, ends, n_blocks, sums[block], counts[block])
+    return n_blocks
+
+
+@kernel
+def _pool_chain(y, start, stop, step, sums, counts, base):  # type: ignore[no-untyped-def]
+    """Merge y[start], y[start + step], ... into blocks of rising means, stacked from `base` on."""
+    top = base
+    for j in range(start, stop, step):
+        total, count = y[j], 1.0
+        while top > base and sums[top - 1] * count >= total * counts[top - 1]:
+            top -= 1
+            total += sums[top]
+            count += counts[top]
+        sums[top] = total
+        counts[top] = count
+        top += 1
+    return top - base
+
+
+@kernel
+def _write(out, ends, n_blocks, total, count):  # type: ignore[no-untyped-def]
+    start = ends[n_blocks]
+    stop = start + int(count)
+    for j in range(start, stop):
+        out[j] = total / count
+    ends[n_blocks + 1] = stop
+    return n_blocks + 1
+
+
+@kernel
+def settle(p, mode):  # type: ignore[no-untyped-def]
+    """Take away the rounding that breaks the order: rising to the mode and falling from it to the last bit."""
+    bound = p[mode]
+    for j in range(mode - 1, -1, -1):
+        bound = min(bound, p[j])
+        p[j] = bound
+    bound = p[mode]
+    for j in range(mode + 1, len(p)):
+        bound = min(bound, p[j])
+        p[j] = bound
