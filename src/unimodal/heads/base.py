@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unimodal import decision
+from unimodal.heads.numerics import unimodal_hull
 
 HALF_PRECISION = (torch.float16, torch.bfloat16)
 
@@ -90,7 +91,12 @@ class Head(nn.Module, ABC):
 
     def log_prob(self, outputs: Tensor, dim: int = -1) -> Float[Tensor, "..."]:
         """Log-probabilities, normalised and finite, with n_classes values along `dim`."""
-        return self._log_prob(*self.checked(outputs, dim))
+        outputs, dim = self.checked(outputs, dim)
+        log_prob = self._log_prob(outputs, dim)
+        if self.always_unimodal and log_prob.device.type != "cpu":
+            # A running sum that is computed in parallel need not be monotone to the last bit.
+            log_prob = unimodal_hull(log_prob, dim)
+        return log_prob
 
     def forward(self, outputs: Tensor, dim: int = -1) -> Float[Tensor, "..."]:
         return self.log_prob(outputs, dim)
@@ -105,7 +111,7 @@ class Head(nn.Module, ABC):
 
 
 class ExceedanceHead(Head):
-    """A head whose parts are K-1 probabilities P(y > k); it decides by counting those of at least one half."""
+    """A head made of K-1 probabilities P(y > k), which decides by counting those of at least one half."""
 
     @abstractmethod
     def exceedance_logits(self, outputs: Tensor, dim: int = -1) -> Float[Tensor, "..."]:

@@ -1,10 +1,12 @@
 """Links of the cumulative model: P(y ≤ k) = F(t), t = θ_k - z, and the mass between two thresholds.
 
-Every mass F(t + gap) - F(t) is formed in log space from the gap itself, never as a difference of two
-numbers near one another, so that it keeps its relative precision in both tails:
+Thresholds are a first one and gaps, gap = softplus(g), which keeps them ordered. Every mass
+F(t + gap) - F(t) is formed in log space from g itself, never as a difference of two numbers near one
+another, so that it keeps its relative precision in both tails:
 
-- logit     σ(b) - σ(a) = σ(b) σ(-a) (1 - e^{a-b})
-- cloglog   F = 1 - exp(-e^t) is memoryless in e^t: log mass = -e^a + log F(a + log(e^gap - 1))
+- logit     σ(b) - σ(a) = σ(b) σ(-a) (1 - e^{-gap}), and 1 - e^{-gap} = σ(g)
+- cloglog   F = 1 - exp(-e^t) is memoryless in e^t: log mass = -e^a + log F(a + log(e^gap - 1)), and
+            log(e^gap - 1) = g
 - loglog    F = exp(-e^{-t}) is its mirror image
 - cauchit   the angle under which the gap is seen: atan2(gap, 1 + ab)/π
 - probit    log Φ(b) + log(1 - Φ(a)/Φ(b)) in the left half-line, the ratio by erfcx in the tail, and
@@ -22,9 +24,16 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from unimodal.heads.numerics import guarded_exp, log1mexp, log_expm1
+from unimodal.heads.numerics import guarded_exp, log1mexp, padded
 
 Tails = tuple[Tensor, Tensor]
+
+SMALLEST_GAP = 1e-20  # a gap never underflows, so that log(gap) and its slope stay finite
+
+
+def gaps(raw_gaps: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Distances between neighbouring thresholds."""
+    return functional.softplus(raw_gaps) + SMALLEST_GAP
 
 
 class Link(ABC):
@@ -39,8 +48,8 @@ class Link(ABC):
         """Log F(t) and log(1 - F(t))."""
 
     @abstractmethod
-    def log_between(self, a: Float[Tensor, "..."], gap: Tensor, below: Tensor, above: Tensor) -> Tensor:
-        """log(F(a + gap) - F(a)), given log F(a + gap) as `below` and log(1 - F(a)) as `above`."""
+    def log_masses(self, t: Float[Tensor, "..."], raw_gaps: Tensor, dim: int) -> Float[Tensor, "..."]:
+        """Log-probabilities of the K classes, given t at the K-1 thresholds and their raw gaps."""
 
 
 class Logit(Link):
@@ -53,11 +62,32 @@ class Logit(Link):
         log_cdf = functional.logsigmoid(t)
         return log_cdf, log_cdf - t
 
-    def log_between(self, a: Tensor, gap: Tensor, below: Tensor, above: Tensor) -> Tensor:
-        return below + above + log1mexp(-gap)
+    def log_masses(self, t: Tensor, raw_gaps: Tensor, dim: int) -> Tensor:
+        log_cdf, log_sf = self.log_tails(t)
+        shares = functional.logsigmoid(raw_gaps)
+        return padded(log_cdf, 0, 1, dim) + padded(log_sf, 1, 0, dim) + padded(shares, 1, 1, dim)
 
 
-class Cloglog(Link):
+class _PairwiseLink(Link):
+    """A link whose inner masses have a form of their own."""
+
+    def log_masses(self, t: Tensor, raw_gaps: Tensor, dim: int) -> Tensor:
+        inner = t.shape[dim] - 1
+        log_cdf, log_sf = self.log_tails(t)
+        between = self.log_between(
+            t.narrow(dim, 0, inner),
+            raw_gaps,
+            below=log_cdf.narrow(dim, 1, inner),
+            above=log_sf.narrow(dim, 0, inner),
+        )
+        return torch.cat([log_cdf.narrow(dim, 0, 1), between, log_sf.narrow(dim, inner, 1)], dim)
+
+    @abstractmethod
+    def log_between(self, a: Float[Tensor, "..."], raw: Tensor, below: Tensor, above: Tensor) -> Tensor:
+        """log(F(b) - F(a)), b = a + softplus(raw), given log F(b) as `below` and log(1 - F(a)) as `above`."""
+
+
+class Cloglog(_PairwiseLink):
     """F(t) = 1 - exp(-e^t)."""
 
     def quantile(self, p: float) -> float:
@@ -69,11 +99,11 @@ class Cloglog(Link):
         body = log1mexp(torch.where(tail, -1.0, log_sf))
         return torch.where(tail, t - 0.5 * torch.exp(t.clamp(max=-15)), body), log_sf
 
-    def log_between(self, a: Tensor, gap: Tensor, below: Tensor, above: Tensor) -> Tensor:
-        return above + self.log_tails(a + log_expm1(gap))[0]
+    def log_between(self, a: Tensor, raw: Tensor, below: Tensor, above: Tensor) -> Tensor:
+        return above + self.log_tails(a + raw)[0]
 
 
-class Loglog(Link):
+class Loglog(_PairwiseLink):
     """F(t) = exp(-e^{-t})."""
 
     mirror = Cloglog()
@@ -85,11 +115,11 @@ class Loglog(Link):
         log_sf, log_cdf = self.mirror.log_tails(-t)
         return log_cdf, log_sf
 
-    def log_between(self, a: Tensor, gap: Tensor, below: Tensor, above: Tensor) -> Tensor:
-        return self.mirror.log_between(-(a + gap), gap, above, below)
+    def log_between(self, a: Tensor, raw: Tensor, below: Tensor, above: Tensor) -> Tensor:
+        return self.mirror.log_between(-(a + gaps(raw)), raw, above, below)
 
 
-class Cauchit(Link):
+class Cauchit(_PairwiseLink):
     """F(t) = 1/2 + atan(t)/π."""
 
     def quantile(self, p: float) -> float:
@@ -99,11 +129,12 @@ class Cauchit(Link):
         one = torch.ones_like(t)
         return torch.log(torch.atan2(one, -t) / math.pi), torch.log(torch.atan2(one, t) / math.pi)
 
-    def log_between(self, a: Tensor, gap: Tensor, below: Tensor, above: Tensor) -> Tensor:
+    def log_between(self, a: Tensor, raw: Tensor, below: Tensor, above: Tensor) -> Tensor:
+        gap = gaps(raw)
         return torch.log(torch.atan2(gap.expand_as(a), 1 + a * (a + gap)) / math.pi)
 
 
-class Probit(Link):
+class Probit(_PairwiseLink):
     """F = Φ."""
 
     nodes, weights = np.polynomial.legendre.leggauss(8)
@@ -114,7 +145,8 @@ class Probit(Link):
     def log_tails(self, t: Tensor) -> Tails:
         return torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
 
-    def log_between(self, a: Tensor, gap: Tensor, below: Tensor, above: Tensor) -> Tensor:
+    def log_between(self, a: Tensor, raw: Tensor, below: Tensor, above: Tensor) -> Tensor:
+        gap = gaps(raw)
         middle = -(a + gap / 2).abs()
         close = (gap < 1) & (-middle * gap < 1)
         quadrature = self._log_integral(torch.where(close, middle, 0.0), gap.clamp(max=1.0))

@@ -1,6 +1,12 @@
-"""Elementary functions that stay finite, in value and in gradient, where the textbook form does not."""
+"""Elementary functions that stay finite, in value and in gradient, where the textbook form does not.
+
+Where a gradient is written by hand it is because PyTorch's own, on a CPU, spends more time on masks
+(`where`, `minimum`, `clamp`) than on arithmetic. They are written in differentiable operations, so
+that they can be differentiated again, and can be mapped by ``torch.func.vmap``.
+"""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -12,9 +18,33 @@ from torch.nn import functional
 EXP_LINEAR_FROM = 25.0
 
 
+def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """`function.apply`, which has no type."""
+    return function.apply(*arguments)  # type: ignore[no-untyped-call]
+
+
+class _GuardedExp(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        beyond = (x - EXP_LINEAR_FROM).relu_()
+        return x.clamp(max=EXP_LINEAR_FROM).exp_().mul_(beyond.add_(1))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:  # noqa: ARG004
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return slope * torch.exp(x.clamp(max=EXP_LINEAR_FROM))
+
+
 def guarded_exp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """exp(x), continued by its tangent above `EXP_LINEAR_FROM`."""
-    return torch.exp(x.clamp(max=EXP_LINEAR_FROM)) * (1 + (x - EXP_LINEAR_FROM).clamp(min=0))
+    result: Tensor = applied(_GuardedExp, x)
+    return result
 
 
 def log1mexp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -25,21 +55,27 @@ def log1mexp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     return torch.where(near, torch.log(-torch.expm1(inside)), torch.log1p(-torch.exp(outside)))
 
 
-def log_expm1(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """log(exp(x) - 1) for x > 0."""
-    return x + log1mexp(-x)
-
-
 def log_softplus(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """log(log(1 + exp(x))), which tends to x where softplus underflows."""
-    tail = x < -15
-    body = functional.softplus(torch.where(tail, 0.0, x)).log()
-    return torch.where(tail, x - 0.5 * torch.exp(x.clamp(max=-15)), body)
+    """log(log(1 + exp(x))), which is x to the last bit long before softplus underflows."""
+    bounded = functional.hardtanh(x, min_val=-40.0, max_val=torch.inf)
+    return functional.softplus(bounded).log() + (x - bounded)
 
 
 def log_normalised(log_weights: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     """Log-softmax under the name of what it does here. Subtracting one number keeps every order exactly."""
     return functional.log_softmax(log_weights, dim)
+
+
+def padded(values: Float[Tensor, "..."], before: int, after: int, dim: int) -> Float[Tensor, "..."]:
+    """Zeros before and after the values of the class axis `dim` (negative)."""
+    return functional.pad(values, (0, 0) * (-dim - 1) + (before, after))
+
+
+def unimodal_hull(values: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
+    """The least sequence above `values` that rises and then falls: `values` itself if it does."""
+    from_left = values.cummax(dim).values
+    from_right = values.flip(dim).cummax(dim).values.flip(dim)
+    return torch.minimum(from_left, from_right)
 
 
 def accumulated(increments: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
@@ -48,5 +84,4 @@ def accumulated(increments: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..
     Falling increments give a distribution that is unimodal to the last bit: a sequential sum rises,
     rounding included, as long as the increments are positive, and falls from there on.
     """
-    first = torch.zeros_like(increments.narrow(dim, 0, 1))
-    return log_normalised(torch.cat([first, increments.cumsum(dim)], dim), dim)
+    return log_normalised(padded(increments.cumsum(dim), 1, 0, dim), dim)

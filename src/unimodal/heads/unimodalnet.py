@@ -14,6 +14,7 @@ e^{-24} for K = 70. `init="flat"` shifts the outputs so that the tent starts wit
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -21,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unimodal.heads.base import Head, chosen
-from unimodal.heads.numerics import log_normalised
+from unimodal.heads.numerics import applied, log_normalised, padded
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "softplus": functional.softplus,
@@ -30,13 +31,40 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 INITS = ("tent", "flat")
 
 
+class _Tent(torch.autograd.Function):
+    """min(r, f), whose gradient needs no more than the side of the peak that each class is on."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(steps: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        rising = steps.cumsum(dim)
+        n = steps.shape[dim]
+        before = padded(rising.narrow(dim, 0, n - 1), 1, 0, dim)
+        falling = before.neg_().add_(rising.narrow(dim, n - 1, 1))
+        heights = torch.minimum(rising, falling)
+        return heights, rising.sub_(heights).sign_()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: tuple[Tensor, Tensor]) -> None:
+        ctx.dim = inputs[1]
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        # A step lifts every class from its own up to the peak on the left, down to the peak on the right.
+        (is_right,) = ctx.saved_tensors
+        right = slope * is_right
+        left = slope - right
+        total = left.sum(ctx.dim, keepdim=True)
+        return (right - left).cumsum(ctx.dim) + left + total, None
+
+
 def tent(steps: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:
     """min(running sum, running sum from the end) of non-negative steps."""
-    rising = steps.cumsum(dim)
-    n = steps.shape[dim]
-    total = rising.narrow(dim, n - 1, 1)
-    falling = total - rising.narrow(dim, 0, n - 1)
-    return torch.cat([rising.narrow(dim, 0, 1), torch.minimum(rising.narrow(dim, 1, n - 1), falling)], dim)
+    heights: Tensor = applied(_Tent, steps, dim)[0]
+    return heights
 
 
 class UnimodalNet(Head):

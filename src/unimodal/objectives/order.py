@@ -18,18 +18,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unimodal.heads.base import chosen, class_indices, keep, per_run
-from unimodal.objectives.base import DistributionObjective, at_label, neighbours, non_negative
+from unimodal.heads.base import chosen, keep, per_run
+from unimodal.objectives.base import DistributionObjective, at_label, non_negative, row_of_label
 
 Penalty = Callable[[Tensor, Tensor, float | Tensor, int], Tensor]
 
 
 def neighbour_penalty(p: Tensor, y: Tensor, delta: float | Tensor, dim: int) -> Float[Tensor, "..."]:
     """O2, the paper's u."""
-    lower, upper = neighbours(p, dim)
-    rises = class_indices(lower.shape[dim], p, dim) < y.unsqueeze(dim)
-    drop = lower - upper
-    return torch.relu(per_run(delta, dim) + torch.where(rises, drop, -drop)).sum(dim)
+    k = torch.arange(p.shape[dim], device=p.device)
+    sign = torch.where(k < k.unsqueeze(-1), 1.0, -1.0).to(p.dtype)
+    sign[:, -1] = 0.0  # after the last class `roll` starts anew: no pair, and its hinge is delta
+    drops = (p - p.roll(-1, dim)) * row_of_label(sign, y, dim)
+    return torch.relu(per_run(delta, dim) + drops).sum(dim) - delta
 
 
 def pair_penalty(p: Tensor, y: Tensor, delta: float | Tensor, dim: int) -> Float[Tensor, "..."]:
@@ -48,14 +49,11 @@ def pair_penalty(p: Tensor, y: Tensor, delta: float | Tensor, dim: int) -> Float
 
 def quasi_penalty(p: Tensor, y: Tensor, delta: float | Tensor, dim: int) -> Float[Tensor, "..."]:
     """QUL: neighbours stay below y, everything farther stays below the neighbour on its side."""
-    n_classes = p.shape[dim]
-    offset = class_indices(n_classes, p, dim) - y.unsqueeze(dim)
-    before = at_label(p, (y - 1).clamp(min=0), dim).unsqueeze(dim)
-    after = at_label(p, (y + 1).clamp(max=n_classes - 1), dim).unsqueeze(dim)
-    side = torch.where(offset < 0, before, after)
-    bound = torch.where(offset.abs() == 1, at_label(p, y, dim).unsqueeze(dim), side)
-    hinge = torch.relu(per_run(delta, dim) + p - bound)
-    return torch.where(offset == 0, 0.0, hinge).sum(dim)
+    k = torch.arange(p.shape[dim], device=p.device)
+    label = k.unsqueeze(-1)
+    bounded_by = torch.where((k - label).abs() <= 1, label, label + torch.sign(k - label))
+    hinge = torch.relu(per_run(delta, dim) + p - p.gather(dim, row_of_label(bounded_by, y, dim)))
+    return hinge.sum(dim) - delta  # what y, its own bound, contributes
 
 
 PENALTIES: Mapping[str, Penalty] = {"u": neighbour_penalty, "uu": pair_penalty, "qul": quasi_penalty}
@@ -64,6 +62,9 @@ BASES = ("nll", "entropy")
 
 class OrderPenalty(DistributionObjective):
     """base + λ·penalty, with the negative log-likelihood or the entropy as the base."""
+
+    lam: float | Tensor
+    delta: float | Tensor
 
     def __init__(
         self,

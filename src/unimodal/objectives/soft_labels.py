@@ -17,25 +17,26 @@ from torch import Tensor
 from unimodal.heads.base import chosen, keep, per_run
 from unimodal.heads.counts import binomial_log_prob, poisson_log_prob
 from unimodal.heads.numerics import log_normalised
-from unimodal.objectives.base import DistributionObjective, at_label, class_distance
+from unimodal.objectives.base import DistributionObjective, at_label, by_distance, row_of_label
 
 LogTarget = Callable[[Tensor, Tensor, float | Tensor, int], Tensor]
 
 
 def _exponential(y: Tensor, like: Tensor, tau: float | Tensor, dim: int) -> Tensor:
-    return log_normalised(-class_distance(y, like, dim) / tau, dim)
+    distance = torch.arange(like.shape[dim], dtype=like.dtype, device=like.device)
+    return log_normalised(-row_of_label(by_distance(distance), y, dim) / tau, dim)
 
 
-def _uniform(y: Tensor, like: Tensor, tau: float | Tensor, dim: int) -> Tensor:
+def _uniform(_y: Tensor, like: Tensor, _tau: float | Tensor, dim: int) -> Tensor:
     return log_normalised(torch.zeros_like(like), dim)
 
 
-def _binomial(y: Tensor, like: Tensor, tau: float | Tensor, dim: int) -> Tensor:
+def _binomial(y: Tensor, like: Tensor, _tau: float | Tensor, dim: int) -> Tensor:
     n_classes = like.shape[dim]
     return binomial_log_prob(torch.logit((_label(y, like, dim) + 0.5) / n_classes), n_classes, dim)
 
 
-def _poisson(y: Tensor, like: Tensor, tau: float | Tensor, dim: int) -> Tensor:
+def _poisson(y: Tensor, like: Tensor, _tau: float | Tensor, dim: int) -> Tensor:
     return poisson_log_prob((_label(y, like, dim) + 0.5).log(), like.shape[dim], dim)
 
 
@@ -53,6 +54,9 @@ TARGETS: Mapping[str, LogTarget] = {
 
 class UnimodalRegularisation(DistributionObjective):
     """-(1-η) log p_y - η Σ_i f_i log p_i."""
+
+    eta: float | Tensor
+    tau: float | Tensor
 
     def __init__(
         self,

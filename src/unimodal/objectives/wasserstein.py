@@ -19,6 +19,8 @@ METRICS = ("w1", "l2", "kl", "reverse-kl")
 class NearestUnimodal(DistributionObjective):
     """-log p_y + λ·D2(p*, p)."""
 
+    lam: float | Tensor
+
     def __init__(self, lam: float | Tensor = 1.0, projection: str = "w1", penalty: str = "w1") -> None:
         super().__init__()
         keep(self, "lam", non_negative("lam", lam))
