@@ -6,8 +6,10 @@ never percentages. The number of classes is K or `n_classes`; classes that do no
 What is undefined is nan (an agreement with a constant, the sensitivity of an absent class), and what
 is infinite is inf: nothing is replaced or averaged away.
 
-All metrics of decided classes are functions of the confusion table N, N_ij = #{y = i, decided j}, of
-which one pass over the samples is enough:
+Every metric is a formula of sums over the samples, so batches and processes add up and nobody needs to
+keep the samples: `statistics` sums, `scores` applies the formulas. A metric of probabilities is a mean over
+the samples (but `ece`, whose sums are those of its bins); a metric of decided classes is a formula of
+the confusion table N, N_ij = #{y = i, decided j}:
 
     qwk   1 - Σ (i-j)² N_ij / Σ (i-j)² E_ij,  E the table of independent rows and columns
           (Cohen, Psychological Bulletin 70, 1968)
@@ -22,29 +24,33 @@ which one pass over the samples is enough:
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from types import MappingProxyType
-from typing import Protocol, SupportsIndex, TypeAlias
+from typing import Any, Protocol, SupportsIndex, TypeAlias, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from unimodal.decision import decide
 from unimodal.simplex import Values, as_distribution, as_integers, is_unimodal
 
+Count: TypeAlias = SupportsIndex | None
 Labels: TypeAlias = Int[np.ndarray, " n"]
 Proba: TypeAlias = Float[np.ndarray, "n K"]
 Table: TypeAlias = Int[np.ndarray, "K K"]
+Sums: TypeAlias = Int[np.ndarray, "*sums"] | Float[np.ndarray, "*sums"]
+PerSample: TypeAlias = Float[np.ndarray, " n"] | Bool[np.ndarray, " n"]
 
-_PUBLISHED_FLOOR = 1e-8
+_N_BINS = 15
 
 
-class ClassMetric(Protocol):
-    """A metric of decided classes."""
+@runtime_checkable
+class SimpleMetric(Protocol):
+    """A metric without options."""
 
-    def __call__(self, y: Values, p: Values, *, n_classes: SupportsIndex | None = None) -> float:
-        """Compare labels with probabilities (n, K) or with classes (n,)."""
+    def __call__(self, y: Values, p: Values, *, n_classes: Count = None) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -52,30 +58,66 @@ class Metric:
     """How to read a metric: its function, its direction, and whether classes alone are enough for it."""
 
     function: Callable[..., float]
-    greater_is_better: bool | None
-    """None: best near zero."""
+    greater_is_better: bool | None  # None: best near zero
     needs_proba: bool
 
 
-_TABLE_FORMULAS: dict[str, Callable[[Table], float]] = {}
+@dataclass(frozen=True)
+class Samples:
+    """Labels and predictions that `check` found valid."""
+
+    labels: Labels
+    decisions: Labels
+    n_classes: int
+    p: Values  # as given: its dtype sets the tolerance of unimodality
+    distributions: Proba | None  # None if p holds classes
+
+    @property
+    def proba(self) -> Proba:
+        if self.distributions is None:
+            raise ValueError("p must hold probabilities, of shape (n, K), got one class per sample")
+        return self.distributions
 
 
-def confusion(y: Values, p: Values, *, n_classes: SupportsIndex | None = None) -> Table:
-    """Count the samples of true class i (rows) that were decided as class j (columns)."""
-    labels, _, decisions, count = _checked(y, p, n_classes)
-    return _table(labels, decisions, count)
+_FORMULAS: dict[str, Callable[[Any], float]] = {}
+_SUMS: dict[str, Callable[[Samples], Sums]] = {}
 
 
-def _of_table(formula: Callable[[Table], float]) -> ClassMetric:
-    """Make a formula of the confusion table a metric of labels and predictions."""
+def _metric(described: Callable[..., Any]) -> SimpleMetric:
+    """Make what was registered under the name of `described` a function of labels and predictions."""
 
-    def metric(y: Values, p: Values, *, n_classes: SupportsIndex | None = None) -> float:
-        return formula(confusion(y, p, n_classes=n_classes))
+    def metric(y: Values, p: Values, *, n_classes: Count = None) -> float:
+        return _score(described.__name__, y, p, n_classes)
 
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(metric, attribute, getattr(formula, attribute))
-    _TABLE_FORMULAS[formula.__name__] = formula
+        setattr(metric, attribute, getattr(described, attribute))
     return metric
+
+
+def _of_table(formula: Callable[[Table], float]) -> SimpleMetric:
+    """Make a formula of the confusion table a metric."""
+    _FORMULAS[formula.__name__] = formula
+    return _metric(formula)
+
+
+def _total(values: PerSample) -> Sums:
+    return np.array([values.sum(), len(values)], dtype=np.float64)
+
+
+def _mean(total: Float[np.ndarray, "2"]) -> float:
+    return float(total[0] / total[1])
+
+
+def _mean_of(values: Callable[[Samples], PerSample]) -> SimpleMetric:
+    """Make values per sample a metric, their mean."""
+    _FORMULAS[values.__name__] = _mean
+    _SUMS[values.__name__] = lambda samples: _total(values(samples))
+    return _metric(values)
+
+
+def confusion(y: Values, p: Values, *, n_classes: Count = None) -> Table:
+    """Count the samples of true class i (rows) that were decided as class j (columns)."""
+    return _confusion(check(y, p, n_classes=n_classes))
 
 
 @_of_table
@@ -142,92 +184,48 @@ def gmsec(table: Table) -> float:
     return math.sqrt(math.prod((table.diagonal()[[0, -1]] / totals).tolist()))
 
 
-def nll(y: Values, p: Values, *, n_classes: SupportsIndex | None = None, published: bool = False) -> float:
+def nll(y: Values, p: Values, *, n_classes: Count = None, published: bool = False) -> float:
     """Mean of -log p_y; inf when a true class was given probability 0.
 
-    Parameters
-    ----------
-    y : n labels
-        True classes.
-    p : array or tensor, shape (n, K)
-        Probabilities.
-    n_classes : int, optional
-        K, to check p against.
-    published : bool
-        Leave out the samples with p_y ≤ 1e-8, as the paper's tables do; nan if none remains.
+    The paper's tables leave out the samples with p_y ≤ 1e-8, and so does `published`; nan if none remains.
     """
-    labels, proba = _checked_proba(y, p, n_classes)
-    likelihood = proba[np.arange(len(labels)), labels]
-    if published:
-        likelihood = likelihood[likelihood > _PUBLISHED_FLOOR]
-    if not len(likelihood):
-        return math.nan
-    with np.errstate(divide="ignore"):
-        return float(np.log(1 / likelihood).mean())
+    return _score("nll", y, p, n_classes, published)
 
 
-def unimodal_share(
-    y: Values, p: Values, *, n_classes: SupportsIndex | None = None, published: bool = False
-) -> float:
-    """Share of predicted distributions that are unimodal.
+def unimodal_share(y: Values, p: Values, *, n_classes: Count = None, published: bool = False) -> float:
+    """Share of predicted distributions that are unimodal, by `simplex.is_unimodal`; y is only checked.
 
-    Parameters
-    ----------
-    y : n labels
-        True classes; only checked.
-    p : array or tensor, shape (n, K)
-        Probabilities.
-    n_classes : int, optional
-        K, to check p against.
-    published : bool
-        Judge as the paper's tables do: round the steps of 0, p_0 ... p_{K-1}, 0 to two decimals and count
-        at most one change of sign among those left. Otherwise exact, by `simplex.is_unimodal`.
+    The paper's tables, and `published`, round the steps of 0, p_0 ... p_{K-1}, 0 to two decimals and allow
+    one change of sign among those left: that refuses nothing unimodal, and admits what is not.
     """
-    _, proba = _checked_proba(y, p, n_classes)
-    if published:
-        return float(np.mean([_published_unimodal(steps) for steps in np.diff(proba, prepend=0, append=0)]))
-    return float(np.mean(is_unimodal(p)))
+    return _score("unimodal_share", y, p, n_classes, published)
 
 
-def rps(y: Values, p: Values, *, n_classes: SupportsIndex | None = None) -> float:
+@_mean_of
+def rps(samples: Samples) -> PerSample:
     """Ranked probability score, mean of Σ_{k<K-1} (P_k - [y ≤ k])²: a plain sum, not divided by K-1."""
-    labels, proba = _checked_proba(y, p, n_classes)
-    reached = labels[:, None] <= np.arange(proba.shape[1] - 1)
-    return float(((proba.cumsum(axis=1)[:, :-1] - reached) ** 2).sum(axis=1).mean())
+    reached = samples.labels[:, None] <= np.arange(samples.n_classes - 1)
+    return np.asarray(((samples.proba.cumsum(axis=1)[:, :-1] - reached) ** 2).sum(axis=1))
 
 
-def ece(y: Values, p: Values, *, n_classes: SupportsIndex | None = None, n_bins: int = 15) -> float:
+def ece(y: Values, p: Values, *, n_classes: Count = None, n_bins: int = _N_BINS) -> float:
     """Top-label expected calibration error (Guo et al., ICML 2017).
 
-    Mean over the samples' bins of |accuracy - mean confidence|, with confidence the highest
-    probability and accuracy that of the mode.
-
-    Parameters
-    ----------
-    y : n labels
-        True classes.
-    p : array or tensor, shape (n, K)
-        Probabilities.
-    n_classes : int, optional
-        K, to check p against.
-    n_bins : int
-        How many bins of equal width divide (0, 1]; each contains its upper end.
+    Mean over the samples' bins of |accuracy - mean confidence|, with confidence the highest probability
+    and accuracy that of the mode. The bins divide (0, 1] evenly; each contains its upper end.
     """
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}")
-    labels, proba = _checked_proba(y, p, n_classes)
-    confidence = proba.max(axis=1)
-    surplus = (proba.argmax(axis=1) == labels) - confidence
-    bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
-    return float(np.abs(np.bincount(bins, weights=surplus)).sum() / len(labels))
+    return _calibration_error(_calibration(check(y, p, n_classes=n_classes), n_bins))
 
 
-def mean_w1_violation(y: Values, p: Values, *, n_classes: SupportsIndex | None = None) -> float:
+@_mean_of
+def mean_w1_violation(samples: Samples) -> PerSample:
     """Mean Wasserstein distance (cost |i-j|) from the predictions to the nearest unimodal distribution."""
     from unimodal.projection import distance  # compiles kernels: only for those who ask
 
-    _, proba = _checked_proba(y, p, n_classes)
-    return float(distance(proba, mode=None).mean())
+    # A distribution of half precision sums to 1 only roughly.
+    return np.asarray(distance(samples.proba / samples.proba.sum(axis=1, keepdims=True)))
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -251,11 +249,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 
 def evaluate(
-    y: Values,
-    p: Values,
-    pred: Values | None = None,
-    n_classes: SupportsIndex | None = None,
-    published: bool = False,
+    y: Values, p: Values, pred: Values | None = None, n_classes: Count = None, published: bool = False
 ) -> dict[str, float]:
     """Compute every metric of `METRICS`, by name.
 
@@ -272,70 +266,67 @@ def evaluate(
     published : bool
         Compute `nll` and `unimodal_share` as the paper's tables do.
     """
-    labels, proba, decisions, count = _checked(y, p, n_classes)
-    if pred is not None:
-        if proba is None:
-            raise ValueError("pred must be left out when p holds classes already")
-        decisions = _labels(pred, "pred", count, len(labels))
-    table = _table(labels, decisions, count)
-    scores = {name: formula(table) for name, formula in _TABLE_FORMULAS.items()}
-    if proba is not None:
-        scores |= {
-            "nll": nll(y, p, published=published),
-            "rps": rps(y, p),
-            "ece": ece(y, p),
-            "unimodal_share": unimodal_share(y, p, published=published),
-            "mean_w1_violation": mean_w1_violation(y, p),
-        }
-    return {name: scores.get(name, math.nan) for name in METRICS}
+    return scores(statistics(check(y, p, pred, n_classes), published=published))
 
 
-def _checked(
-    y: Values, p: Values, n_classes: SupportsIndex | None
-) -> tuple[Labels, Proba | None, Labels, int]:
-    """Labels, probabilities (if p holds them), decisions and the number of classes, all valid."""
-    count = None if n_classes is None else n_classes.__index__()
+def statistics(samples: Samples, names: Iterable[str] = (), published: bool = False) -> dict[str, Sums]:
+    """Sum over the samples what these metrics, or else all that are defined, are formulas of."""
+    names = names or (["confusion"] if samples.distributions is None else _SUMS)
+    sums = _SUMS | _PUBLISHED_SUMS if published else _SUMS
+    return {name: sums[name](samples) for name in dict.fromkeys(map(_statistic, names))}
+
+
+def scores(sums: Mapping[str, Sums], names: Iterable[str] = ()) -> dict[str, float]:
+    """Apply the formulas of these metrics, or else of all, to statistics; nan without samples."""
+    found = {name: sums.get(_statistic(name), np.zeros(1)) for name in names or METRICS}
+    return {name: _FORMULAS[name](total) if total.any() else math.nan for name, total in found.items()}
+
+
+def check(y: Values, p: Values, pred: Values | None = None, n_classes: Count = None) -> Samples:
+    """Read labels, predictions and other decisions than the modes, or say what is wrong with them."""
+    count = None if n_classes is None else index(n_classes)
     if count is not None and count < 1:
         raise ValueError(f"n_classes must be at least 1, got {count}")
-    if np.ndim(p) == 1:
-        labels = _labels(y, "y", count)
-        decisions = _labels(p, "p", count, len(labels))
-        return labels, None, decisions, count or int(max(labels.max(), decisions.max())) + 1
-    proba = as_distribution(p)
-    if proba.ndim != 2:
-        raise ValueError(f"p must have shape (n, K) or (n,), got {proba.shape}")
-    if count not in (None, proba.shape[1]):
-        raise ValueError(f"p must have n_classes = {count} columns, got {proba.shape[1]}")
-    labels = _labels(y, "y", proba.shape[1])
-    _require_rows("p", len(proba), len(labels))
-    return labels, proba, decide(proba), proba.shape[1]
+    proba: Proba | None = None
+    if len(_shape(p, "p")) == 1:
+        if pred is not None:
+            raise ValueError("pred must be left out when p holds classes already")
+        decisions = _labels(p, "p", count)
+    else:
+        proba = as_distribution(p)
+        if proba.ndim != 2:
+            raise ValueError(f"p must have shape (n, K) or (n,), got {proba.shape}")
+        if count not in (None, proba.shape[1]):
+            raise ValueError(f"p must have n_classes = {count} columns, got {proba.shape[1]}")
+        count = proba.shape[1]
+        decisions = decide(proba) if pred is None else _labels(pred, "pred", count)
+    labels = _labels(y, "y", count)
+    for name, rows in (("p", len(p)), ("pred", len(decisions))):
+        if rows != len(labels):
+            raise ValueError(f"{name} must have as many rows as y ({len(labels)}), got {rows}")
+    return Samples(labels, decisions, count or int(max(labels.max(), decisions.max())) + 1, p, proba)
 
 
-def _checked_proba(y: Values, p: Values, n_classes: SupportsIndex | None) -> tuple[Labels, Proba]:
-    labels, proba, _, _ = _checked(y, p, n_classes)
-    if proba is None:
-        raise ValueError("p must hold probabilities, of shape (n, K), got one class per sample")
-    return labels, proba
+def _shape(values: Values, name: str) -> tuple[int, ...]:
+    try:
+        return tuple(np.shape(values))
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array: {error}") from None
 
 
-def _labels(values: Values, name: str, n_classes: int | None, rows: int | None = None) -> Labels:
-    if np.ndim(values) != 1:
-        raise ValueError(f"{name} must hold one class per sample, of shape (n,), got {np.shape(values)}")
+def _labels(values: Values, name: str, n_classes: int | None) -> Labels:
+    shape = _shape(values, name)
+    if len(shape) != 1:
+        raise ValueError(f"{name} must hold one class per sample, of shape (n,), got {shape}")
     labels = as_integers(values, name, high=None if n_classes is None else n_classes - 1)
     if not len(labels):
         raise ValueError(f"{name} must not be empty")
-    if rows is not None:
-        _require_rows(name, len(labels), rows)
     return labels
 
 
-def _require_rows(name: str, got: int, rows: int) -> None:
-    if got != rows:
-        raise ValueError(f"{name} must have as many rows as y ({rows}), got {got}")
-
-
-def _table(labels: Labels, decisions: Labels, n_classes: int) -> Table:
-    return np.bincount(labels * n_classes + decisions, minlength=n_classes**2).reshape(n_classes, n_classes)
+def _confusion(samples: Samples) -> Table:
+    K = samples.n_classes
+    return np.bincount(samples.labels * K + samples.decisions, minlength=K**2).reshape(K, K)
 
 
 def _errors(table: Table) -> Table:
@@ -349,10 +340,8 @@ def _has_constant_side(table: Table) -> bool:
 
 
 def _mae_of_present_classes(table: Table) -> Float[np.ndarray, " present"]:
-    present = table[table.any(axis=1)]
-    errors = np.abs(_errors(table))[table.any(axis=1)]
-    means: Float[np.ndarray, " present"] = (errors * present).sum(axis=1) / present.sum(axis=1)
-    return means
+    present = table.any(axis=1)
+    return np.asarray((np.abs(_errors(table)) * table).sum(axis=1)[present] / table.sum(axis=1)[present])
 
 
 def _increasing_pairs(table: Table) -> int:
@@ -365,6 +354,45 @@ def _untied_pairs(counts: Int[np.ndarray, " K"]) -> int:
     return (int(counts.sum()) ** 2 - int((counts**2).sum())) // 2
 
 
-def _published_unimodal(steps: Float[np.ndarray, " steps"]) -> bool:
-    signs = np.sign(np.round(steps, 2))
-    return np.count_nonzero(np.diff(signs[signs != 0])) <= 1
+def _surprises(samples: Samples, above: float = -1.0) -> PerSample:
+    likelihood = samples.proba[np.arange(len(samples.labels)), samples.labels]
+    with np.errstate(divide="ignore"):
+        return np.asarray(0 - np.log(likelihood[likelihood > above]))  # unlike -log, 0 and not -0 at 1
+
+
+def _published_unimodal(samples: Samples) -> PerSample:
+    steps = np.round(np.diff(samples.proba, prepend=0, append=0), 2)
+    up, down = steps > 0, steps < 0
+    up_again = up & np.logical_or.accumulate(down, axis=1)
+    down_again = down & np.logical_or.accumulate(up, axis=1)
+    return np.logical_not(up_again.any(axis=1) & down_again.any(axis=1))  # both: more than one change of sign
+
+
+def _calibration(samples: Samples, n_bins: int = _N_BINS) -> Sums:
+    """Sum accuracy - confidence over each bin; the last place counts the samples."""
+    confidence = samples.proba.max(axis=1)
+    surplus = (samples.proba.argmax(axis=1) == samples.labels) - confidence
+    bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    return np.append(np.bincount(bins, weights=surplus, minlength=n_bins), len(bins))
+
+
+def _calibration_error(sums: Float[np.ndarray, " places"]) -> float:
+    return float(np.abs(sums[:-1]).sum() / sums[-1])
+
+
+_FORMULAS |= {"nll": _mean, "unimodal_share": _mean, "ece": _calibration_error}
+_SUMS |= {"confusion": _confusion, "ece": _calibration}
+_SUMS["nll"] = lambda samples: _total(_surprises(samples))
+_SUMS["unimodal_share"] = lambda samples: _total(np.broadcast_to(is_unimodal(samples.p), len(samples.proba)))
+_PUBLISHED_SUMS: dict[str, Callable[[Samples], Sums]] = {
+    "nll": lambda samples: _total(_surprises(samples, above=1e-8)),
+    "unimodal_share": lambda samples: _total(_published_unimodal(samples)),
+}
+
+
+def _statistic(name: str) -> str:
+    return name if name in _SUMS else "confusion"
+
+
+def _score(name: str, y: Values, p: Values, n_classes: Count, published: bool = False) -> float:
+    return scores(statistics(check(y, p, n_classes=n_classes), [name], published), [name])[name]
