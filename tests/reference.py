@@ -146,14 +146,19 @@ def entropy(p):
     return -sum(q * math.log(q) for q in p)
 
 
-def transport_plan(q, mode):
-    """The paper's K×K linear program: (cost, nearest unimodal distribution) for |i-j|."""
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def transport_plan(q, mode, cost=None):
+    """The paper's K×K linear program: (cost, nearest unimodal distribution), for |i-j| or any cost."""
     n = len(q)
-    cost = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).ravel()
+    cost = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) if cost is None else cost
     moves = np.eye(n * n).reshape(n, n, n * n)  # moves[i, j] selects the mass moved from j to i
     masses = moves.sum(1)
     order = [masses[i] - masses[i + 1] if i < mode else masses[i + 1] - masses[i] for i in range(n - 1)]
-    solved = linprog(cost, A_ub=np.array(order), b_ub=np.zeros(n - 1), A_eq=moves.sum(0), b_eq=q)
+    solved = linprog(
+        cost.ravel(), A_ub=np.array(order), b_ub=np.zeros(n - 1), A_eq=moves.sum(0), b_eq=q, options=TIGHT
+    )
     return solved.fun, masses @ solved.x
 
 

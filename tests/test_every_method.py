@@ -116,7 +116,9 @@ def test_losses_are_not_negative(name):
     assert float(method.loss(outputs, y).detach().min()) >= 0
 
 
-@pytest.mark.parametrize(("name", "published"), VARIANTS)
+@pytest.mark.parametrize(
+    ("name", "published"), [variant for variant in VARIANTS if variant[0] != "wu-kl"]
+)  # which holds its target constant: its gradient is tested beside the projection
 def test_gradcheck(name, published):
     for n_classes in (3, 5):
         method = make(name, n_classes, published=published).double()

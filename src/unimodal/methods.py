@@ -287,7 +287,7 @@ _LINES = (
     ),
     Method(
         "wu-kl", "WU-KLDiv", "Wasserstein regularisation, KL penalty", "soft", CARDOSO,
-        objective=NearestUnimodal, defaults={"penalty": "kl"},
+        objective=NearestUnimodal, defaults={"penalty": "reverse-kl"},
     ),
     Method(
         "wu-wass", "WU-Wass", "Wasserstein regularisation", "soft", CARDOSO,

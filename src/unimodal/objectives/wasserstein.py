@@ -1,23 +1,24 @@
 """Wasserstein regularisation: stay near the unimodal distributions whose mode is the label.
 
-Cardoso, Cruz, Albuquerque (IEEE TAI 2025), Section V: -log p_y + λ·D2(p*, p), where p* is the
-distribution nearest to p, in the sense of D1, among those with mode y. WU-Wass takes the Wasserstein
-distance for both, WU-KLDiv takes it for D1 and KL(p* ‖ p) for D2, with p* held constant. Any pair is
-one parameter each: `projection` is D1 and `penalty` is D2.
+Cardoso, Cruz, Albuquerque (IEEE TAI 2025), Section V: -log p_y + λ·D2(p, p*), where p* is the
+distribution nearest to p, in the sense of D1, among those with mode y, held constant. WU-Wass takes the
+Wasserstein distance for both; WU-KLDiv takes it for D1, and for D2 the divergence KL(p* ‖ p), here
+called reverse-kl as everywhere in this package (see `unimodal.projection.divergences`). Any pair is
+one parameter each: `projection` is D1 and `penalty` is D2. Both come from one solution.
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unimodal import projection as nearest
 from unimodal.heads.base import chosen, keep
 from unimodal.objectives.base import DistributionObjective, at_label, non_negative
-
-METRICS = ("w1", "l2", "kl", "reverse-kl")
+from unimodal.projection.autograd import nearest
+from unimodal.projection.divergences import METRICS, divergence
 
 
 class NearestUnimodal(DistributionObjective):
-    """-log p_y + λ·D2(p*, p)."""
+    """-log p_y + λ·D2(p, p*)."""
 
     lam: float | Tensor
 
@@ -30,10 +31,13 @@ class NearestUnimodal(DistributionObjective):
     def of_distribution(
         self, log_prob: Float[Tensor, "..."], y: Int[Tensor, "..."], dim: int
     ) -> Float[Tensor, "..."]:
-        solution = nearest.solve(log_prob.exp(), y, self.projection, dim)
-        # Where both are the same, the solver's own distance has the exact (envelope) gradient.
-        if self.penalty == self.projection:
-            distance = solution.value
-        else:
-            distance = nearest.divergence(solution.nearest, log_prob, self.penalty, dim)
-        return self.lam * distance - at_label(log_prob, y, dim)
+        return self.lam * self._distance(log_prob.movedim(dim, -1), y) - at_label(log_prob, y, dim)
+
+    def _distance(self, log_p: Tensor, y: Tensor) -> Tensor:
+        p = log_p.exp()
+        if self.projection == self.penalty == "w1":  # |P* - P| has kinks; the solver knows the exact slope
+            value: Tensor = nearest(p, y, "w1", kind="computed").value
+            return value
+        target = nearest(log_p, y, self.projection, kind="log").nearest
+        result: Tensor = divergence(torch, p, log_p, target, self.penalty)
+        return result

@@ -1,49 +1,172 @@
-"""Provisional."""
+"""The projection as a PyTorch operator: any device, gradients, `vmap`, `compile` and `export`.
 
-from typing import NamedTuple
+CPU tensors go to the compiled kernels, tensors of other devices to the lockstep engine, which solves
+them where they are. All arithmetic is float64. The gradient of the distance is the slope that comes
+with the solution (the envelope theorem), at no extra cost. In w1 the distance is piecewise linear: its
+slopes are constants and its second derivative is zero. In the other metrics slopes are not constant,
+and to differentiate twice is refused.
+"""
 
-import numpy as np
+from types import ModuleType
+from typing import Any, Literal
+
 import torch
+from torch import Tensor
 
-from unimodal.projection.lp import nearest_row
+from unimodal.projection import kernels, lockstep
+from unimodal.projection.divergences import logarithm
+from unimodal.projection.rows import Solution, solve
+from unimodal.simplex import as_distribution, as_integers
+
+Kind = Literal["given", "computed", "log"]
+"""Probabilities that are to be checked, those of a head, and log-probabilities of a head."""
+
+Four = tuple[Tensor, Tensor, Tensor, Tensor]
+
+KERNEL_DEVICES = {"cpu"}
+_SUM_ERROR = {torch.float16: 5e-3, torch.bfloat16: 4e-2}
+_SUM_ERROR_OTHERWISE = 1e-5
 
 
-class Solution(NamedTuple):
-    nearest: torch.Tensor
-    value: torch.Tensor
+def nearest(
+    values: Tensor, mode: Tensor | None, metric: str, kind: Kind = "given", cost: Tensor | None = None
+) -> Solution:
+    """Project along the last axis. Distances carry gradients, unless the values are logarithms.
+
+    Parameters
+    ----------
+    values : Tensor
+        One distribution along the last axis, as `kind` says.
+    mode : Tensor, optional
+        One integer for each distribution; best modes by default.
+    metric : str
+        One of `divergences.METRICS`; not looked at if there is a `cost`.
+    kind : {"given", "computed", "log"}
+        What the values are.
+    cost : Tensor, optional
+        The cost of moving mass between two classes, float64 of shape (K, K).
+    """
+    if kind == "log":
+        return Solution(*_solve(values.detach(), mode, cost, metric, kind))
+    function: Any = _Nearest.apply
+    return Solution(*function(values, mode, cost, metric, kind))
 
 
-@torch.library.custom_op("unimodal::provisional", mutates_args=())
-def _op(q: torch.Tensor, mode: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    rows = q.detach().double().reshape(-1, q.shape[-1]).numpy()
-    out = [nearest_row(r, int(m)) for r, m in zip(rows, mode.reshape(-1).tolist())]
-    if not out:
-        return torch.empty_like(q), q.new_empty(q.shape[:-1]), torch.empty_like(q)
-    p, v, s = zip(*out)
-    return tuple(
-        torch.as_tensor(np.array(a), dtype=q.dtype).reshape(sh)
-        for a, sh in ((p, q.shape), (v, q.shape[:-1]), (s, q.shape))
+class _Nearest(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor, mode: Tensor | None, cost: Tensor | None, metric: str, kind: str) -> Four:
+        result: Four = _solve(values, mode, cost, metric, kind)
+        return result
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Four) -> None:
+        values, _, cost, metric, _ = inputs
+        ctx.is_linear = metric == "w1" or cost is not None
+        ctx.mark_non_differentiable(output[0], output[2], output[3])
+        ctx.save_for_backward(values, output[2])
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor, outer: Tensor, *__: Tensor) -> tuple[Tensor, None, None, None, None]:
+        values, slope = ctx.saved_tensors
+        if not ctx.is_linear:
+            function: Any = _NotConstant.apply
+            slope = function(slope, values)
+        return (outer.unsqueeze(-1) * slope).to(values.dtype), None, None, None, None
+
+
+class _NotConstant(torch.autograd.Function):
+    """A slope that depends on the values in a way that is not known here."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(slope: Tensor, values: Tensor) -> Tensor:  # noqa: ARG004
+        return slope.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG004
+        raise RuntimeError(
+            "distances to the nearest unimodal distribution can be differentiated twice in metric 'w1' only"
+        )
+
+
+@torch.library.custom_op("unimodal::nearest", mutates_args=())
+def _solve(
+    values: Tensor, mode: Tensor | None, cost: Tensor | None, metric: str, kind: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    n_classes = values.shape[-1]
+    if kind == "given":
+        _check(values)
+    rows = values.double().reshape(-1, n_classes)
+    modes = None if mode is None else _checked_modes(mode, n_classes).reshape(-1)
+    if cost is not None:
+        from unimodal.projection import transport  # the solver is large, and seldom needed
+
+        solution = transport.solve(
+            rows.cpu().numpy(), None if modes is None else modes.cpu().numpy(), cost.cpu().numpy()
+        )
+    elif values.device.type in KERNEL_DEVICES:
+        arrays = rows.numpy(), None if modes is None else modes.numpy()
+        solution = _by_engine(kernels, *arrays, metric, kind)
+    else:
+        solution = _by_engine(lockstep, rows, modes, metric, kind)
+    results = (
+        torch.as_tensor(part, device=like.device).to(like.dtype).reshape(like.shape)
+        for part, like in zip(solution, _empty(values), strict=True)
+    )
+    nearest, value, slope, chosen = results
+    return nearest, value, slope, chosen.clone() if mode is not None else chosen
+
+
+@_solve.register_fake
+def _fake(values: Tensor, *_: Any) -> Four:
+    return _empty(values)
+
+
+@torch.library.register_vmap("unimodal::nearest")  # type: ignore[untyped-decorator]
+def _mapped(
+    info: Any, dims: tuple[int | None, ...], values: Tensor, mode: Any, cost: Any, metric: str, kind: str
+) -> tuple[Four, tuple[int, ...]]:
+    def batched(tensor: Tensor, dim: int | None) -> Tensor:
+        return tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+    mode = None if mode is None else batched(mode, dims[1])
+    return _solve(batched(values, dims[0]), mode, cost, metric, kind), (0, 0, 0, 0)
+
+
+def _by_engine(engine: ModuleType, rows: Any, modes: Any, metric: str, kind: str) -> Solution:
+    xp = engine.xp
+    if kind == "log":
+        return solve(engine, xp.exp(rows), rows, modes, metric)
+    return solve(engine, rows, logarithm(xp, rows) if "kl" in metric else rows, modes, metric)
+
+
+def _empty(values: Tensor) -> Four:
+    dtype = torch.promote_types(values.dtype, torch.float32)
+    return (
+        torch.empty(values.shape, dtype=dtype, device=values.device),
+        torch.empty(values.shape[:-1], dtype=dtype, device=values.device),
+        torch.empty(values.shape, dtype=dtype, device=values.device),
+        torch.empty(values.shape[:-1], dtype=torch.int64, device=values.device),
     )
 
 
-_op.register_fake(lambda q, mode: (torch.empty_like(q), q.new_empty(q.shape[:-1]), torch.empty_like(q)))
-_op.register_autograd(
-    lambda ctx, a, b, c: (b.unsqueeze(-1) * ctx.saved_tensors[0], None),
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output[2]),
-)
+def _check(q: Tensor) -> None:
+    """Refuse what is no distribution, having looked for it where the tensor is."""
+    error = _SUM_ERROR.get(q.dtype, _SUM_ERROR_OTHERWISE)
+    wide = q.double()
+    is_valid = (wide >= 0).all() & ((wide.sum(-1) - 1).abs() <= error).all()
+    if not bool(is_valid):
+        as_distribution(q, "q")
 
 
-@torch.library.register_vmap("unimodal::provisional")
-def _v(info, dims, q, mode):
-    q = q.movedim(dims[0], 0) if dims[0] is not None else q.expand(info.batch_size, *q.shape)
-    mode = mode.movedim(dims[1], 0) if dims[1] is not None else mode.expand(info.batch_size, *mode.shape)
-    return _op(q, mode), (0, 0, 0)
-
-
-def solve(q, mode, metric="w1", dim=-1):
-    p, v, _ = _op(q.movedim(dim, -1).contiguous(), mode)
-    return Solution(p.movedim(-1, dim).detach(), v)
-
-
-def divergence(nearest, log_prob, metric, dim):
-    return (torch.special.xlogy(nearest, nearest) - nearest * log_prob).sum(dim)
+def _checked_modes(mode: Tensor, n_classes: int) -> Tensor:
+    if mode.numel() and not bool(((mode >= 0) & (mode < n_classes)).all()):
+        as_integers(mode, "mode", high=n_classes - 1)
+    return mode.long()

@@ -10,12 +10,19 @@ two calls is safe, which a standing pool of threads would not be.
 import os
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 _SERIAL_WORK = 400_000
 """Below so many elementary steps (a fraction of a millisecond) threads cost more than they save."""
@@ -23,12 +30,13 @@ _SERIAL_WORK = 400_000
 
 def kernel(function: Function) -> Function:
     """Compile `function`."""
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
     try:
-        compiled: Function = numba.njit(cache=True, **options)(function)
+        compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
         compiled = numba.njit(**options)(function)
-    return compiled
+    result: Function = compiled
+    return result
 
 
 def over_rows(solve: Callable[..., None], n_rows: int, work_per_row: int, *arrays: Any) -> None:
@@ -38,6 +46,7 @@ def over_rows(solve: Callable[..., None], n_rows: int, work_per_row: int, *array
         solve(*arrays, 0, n_rows)
         return
     edges = [n_rows * i // threads for i in range(threads + 1)]
+    mine, *spans = pairwise(edges)
     errors: list[BaseException] = []
 
     def part(first: int, last: int) -> None:
@@ -46,10 +55,10 @@ def over_rows(solve: Callable[..., None], n_rows: int, work_per_row: int, *array
         except BaseException as error:
             errors.append(error)
 
-    others = [Thread(target=part, args=span) for span in zip(edges[1:-1], edges[2:], strict=True)]
+    others = [Thread(target=part, args=span) for span in spans]
     for thread in others:
         thread.start()
-    part(edges[0], edges[1])
+    part(*mine)
     for thread in others:
         thread.join()
     if errors:

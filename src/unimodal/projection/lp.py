@@ -8,6 +8,8 @@ and, among its solutions (the variables and constraints whose multipliers are no
 they are), minimise \sum_i r_i (u_i + v_i), the tie-break of `ties`.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -27,10 +29,10 @@ def nearest_row(q: Vector, mode: int) -> tuple[Vector, float, Vector]:
     inner = n_classes - 1
     cumulative = sparse.csr_array(np.tri(n_classes))
     gap = sparse.eye_array(n_classes, inner)
-    equal = sparse.hstack([cumulative, -gap, gap]).tocsr()
+    equal: Any = sparse.hstack([cumulative, -gap, gap])
     rising = np.where(np.arange(inner) < mode, 1.0, -1.0)
     order = rising[:, None] * (np.eye(inner, n_classes) - np.eye(inner, n_classes, 1))
-    ordered = sparse.hstack([sparse.csr_array(order), sparse.csr_array((inner, 2 * inner))]).tocsr()
+    ordered: Any = sparse.csr_array(np.hstack([order, np.zeros((inner, 2 * inner))]))
     cost = np.r_[np.zeros(n_classes), np.ones(2 * inner)]
 
     first = _solve(cost, ordered, equal, np.cumsum(q), np.full(len(cost), np.inf))
@@ -41,7 +43,7 @@ def nearest_row(q: Vector, mode: int) -> tuple[Vector, float, Vector]:
     second = _solve(
         np.r_[np.zeros(n_classes), np.tile(ties.weights(n_classes)[1:-1], 2)],
         ordered[~tight],
-        sparse.vstack([equal, ordered[tight]]).tocsr(),
+        sparse.vstack([equal, ordered[tight]]),
         np.r_[np.cumsum(q), np.zeros(tight.sum())],
         np.where(free, np.inf, 0.0),
     )
@@ -49,8 +51,8 @@ def nearest_row(q: Vector, mode: int) -> tuple[Vector, float, Vector]:
     return nearest, float(np.abs(np.cumsum(nearest - q)[:-1]).sum()), slope
 
 
-def _solve(cost: Vector, ordered: object, equal: object, target: Vector, upper: Vector) -> object:
-    result = linprog(
+def _solve(cost: Vector, ordered: Any, equal: Any, target: Vector, upper: Vector) -> Any:
+    result: Any = linprog(
         cost,
         A_ub=ordered,
         b_ub=np.zeros(ordered.shape[0]),

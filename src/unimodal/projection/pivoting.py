@@ -12,82 +12,50 @@ Its 2K variables are lambda_0 ... lambda_K and w_1 ... w_{K-1}. A basis has one 
 may step, where w_i is nonbasic P may leave Q, at its bound w_i = -+1 as P lies below or above Q. The
 reduced cost of lambda_i is s_i (p_{i-1} - p_i), that of w_i is P_i - Q_i.
 
-Start. Pool adjacent violators. At the ends of the blocks lambda is nonbasic, inside them w is, at -1 left of the
-mode and at +1 right of it. There P is a convex minorant of Q, or a concave majorant, so all reduced costs
+Start. Pool adjacent violators. At the ends of the blocks lambda is nonbasic, inside them w is, at -1 left of
+the mode and at +1 right of it. There P is a convex minorant of Q, or a concave majorant, so all reduced costs
 have the right sign, and what is left to mend are basic variables out of their bounds: a dual simplex
-with long steps (bound flipping) needs one pivot for every few classes. The tableau T, basic =
-T nonbasic, is known in closed form at the start: inside a block from a to b it is the Green's function of
-the second difference, G_ik = (min(i, k) - a)(b - max(i, k)) / (b - a). Every pivot adds a rank-one term; rows
-and columns are formed when they are needed and T never is.
+with long steps (bound flipping) needs one pivot for every few classes. Rows and columns of the tableau
+are formed when they are needed (`tableau`).
 
 Ties. The bounds of w_i are 1 + epsilon r_i with infinitesimal epsilon and the r_i of `ties`: each basic
 value is a pair (value, tie), compared lexicographically. The optimum is then the W1 minimiser
 with the smallest \sum_i r_i |P_i - Q_i|, of which there is exactly one.
 
-Each row is certified before it is returned: the dual solution is feasible, and its value is the
-distance of the primal one. The gradient of the distance in q is psi_j = mu_{j+1} - mu_j.
+Certificate. Let the dual solution that was found have the value D, lambda_i >= -a and |w_i| <= 1 + b.
+Summed by parts, with any p that is unimodal with mode m,
+
+    (1 + b) W1(p, q) >= \sum_i w_i (P_i - Q_i) = D + \sum_i lambda_i s_i (p_i - p_{i-1}) >= D - 2a,
+
+since the last factors are not negative and sum to twice the largest p_i. A row is certified only if this
+proves its distance to be within 5e-10 of the least one. The gradient of the distance in q is
+psi_j = mu_{j+1} - mu_j.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-
-from unimodal.projection.compiled import kernel
-from unimodal.projection.pooling import pool, settle
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from unimodal.projection.compiled import Flags, Floats, Ints, kernel
+from unimodal.projection.pooling import pool, rises_and_falls, settle
+from unimodal.projection.tableau import Work, add_start_column, form_column, form_row, refine, workspace
 
 FEASIBLE = 1e-9
 """How far a basic variable may lie beyond its bound."""
-_PIVOT = 1e-10
+PIVOT = 1e-10
 """The smallest entry of the tableau that is taken for one."""
-CERTIFIED = 1e-11
-ROUNDING = 1e-15
-"""The gap and the violations that a certified row may have: CERTIFIED + ROUNDING * (largest multiplier)."""
-
-
-class Work(NamedTuple):
-    """Scratch space of one thread. Variables are numbered lambda_i -> i and w_i -> K + 1 + i."""
-
-    ends: Ints
-    sums: Floats
-    counts: Floats
-    before: Ints  # first node of the block around an inner node; for a block's end, the previous end
-    after: Ints  # last node of that block; for a block's end, the next end
-    is_end: NDArray[np.bool_]
-    basic: Ints
-    nonbasic: Ints
-    value: Floats  # of the basic variables
-    tie: Floats  # their infinitesimal part
-    cost: Floats  # reduced costs of the nonbasic variables
-    side: Floats  # +1 for a nonbasic variable at its lower bound, -1 at the upper one
-    row: Floats
-    column: Floats
-    flips: Floats
-    flips_tie: Floats
-    ratio: Floats
-    eligible: Ints
-    left: Floats  # the rank-one terms: T = T_start + sum_t left[t] right[t]'
-    right: Floats
+CERTIFIED = 5e-10
+"""How far a certified distance may be from the optimum."""
 
 
 @kernel
-def workspace(n_classes):  # type: ignore[no-untyped-def]
-    """Scratch space for rows of `n_classes`; the pivots that fit in are far more than are ever seen."""
-    n, pivots = n_classes + 1, 2 * n_classes + 50
-    return Work(
-        np.empty(n, np.int64), np.empty(2 * n), np.empty(2 * n),
-        np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_),
-        np.empty(n, np.int64), np.empty(n, np.int64),
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
-        np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty((pivots, n)), np.empty((pivots, n)),
-    )  # fmt: skip
-
-
-@kernel
-def solve_rows(q, mode, weights, p, slope, value, solved, first, last):  # type: ignore[no-untyped-def]
+def solve_rows(
+    q: Floats,
+    mode: Ints,
+    weights: Floats,
+    p: Floats,
+    slope: Floats,
+    value: Floats,
+    solved: Flags,
+    first: int,
+    last: int,
+) -> None:
     """Project the rows from `first` to `last`; `solved` says which are certified."""
     work = workspace(q.shape[1])
     for row in range(first, last):
@@ -95,7 +63,9 @@ def solve_rows(q, mode, weights, p, slope, value, solved, first, last):  # type:
 
 
 @kernel
-def solve_row(q, mode, weights, p, slope, value, work):  # type: ignore[no-untyped-def]
+def solve_row(
+    q: Floats, mode: int, weights: Floats, p: Floats, slope: Floats, value: Floats, work: Work
+) -> bool:
     """Project one row into `p`, with its distance and its gradient; False if that was not certified."""
     if rises_and_falls(q, mode):
         p[:] = q
@@ -107,6 +77,9 @@ def solve_row(q, mode, weights, p, slope, value, work):  # type: ignore[no-untyp
     while True:
         row = _leaving(weights, work)
         if row < 0:
+            if _read_off(q, mode, p, slope, value, work):
+                return True
+            refine(mode, n_terms, work)
             return _read_off(q, mode, p, slope, value, work)
         if n_terms == len(work.left) or not _pivot(row, mode, weights, n_terms, work):
             return False
@@ -114,19 +87,7 @@ def solve_row(q, mode, weights, p, slope, value, work):  # type: ignore[no-untyp
 
 
 @kernel
-def rises_and_falls(q, mode):  # type: ignore[no-untyped-def]
-    """Whether q is unimodal with this mode already."""
-    for j in range(1, mode + 1):
-        if not q[j - 1] <= q[j]:
-            return False
-    for j in range(mode + 1, len(q)):
-        if not q[j - 1] >= q[j]:
-            return False
-    return True
-
-
-@kernel
-def _start(q, mode, weights, p, work):  # type: ignore[no-untyped-def]
+def _start(q: Floats, mode: int, weights: Floats, p: Floats, work: Work) -> None:
     """Pool, and set up the basis of the pooled solution."""
     n_classes = len(q)
     n_blocks = pool(q, mode, p, work.ends, work.sums, work.counts)
@@ -147,7 +108,7 @@ def _start(q, mode, weights, p, work):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _start_block(q, mode, weights, p, a, b, work):  # type: ignore[no-untyped-def]
+def _start_block(q: Floats, mode: int, weights: Floats, p: Floats, a: int, b: int, work: Work) -> None:
     """Set up the inner nodes of the block from a to b: mu with mu_a = mu_b = 0 and w at its bounds."""
     excess = rise = rise_tie = mu = mu_tie = 0.0
     for i in range(a + 1, b):
@@ -183,7 +144,7 @@ def _start_block(q, mode, weights, p, a, b, work):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _leaving(weights, work):  # type: ignore[no-untyped-def]
+def _leaving(weights: Floats, work: Work) -> int:
     """The row that lies farthest beyond its bound, or -1 if none does."""
     n = len(work.value)
     worst = worst_tie = FEASIBLE
@@ -206,7 +167,7 @@ def _leaving(weights, work):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pivot(row, mode, weights, n_terms, work):  # type: ignore[no-untyped-def]
+def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bool:
     """Let the variable of `row` leave for the bound it has crossed; False if no variable can enter."""
     n = len(work.value)
     leaving = work.basic[row]
@@ -216,14 +177,14 @@ def _pivot(row, mode, weights, n_terms, work):  # type: ignore[no-untyped-def]
         bound_tie = bound * weights[leaving - n]
     direction = -1.0 if bound > 0.0 else 1.0
     step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
-    _form_row(row, mode, n_terms, work)
+    form_row(row, mode, n_terms, work)
     entering, n_eligible, n_flips = _entering(direction, step, step_tie, weights, work)
     if entering < 0:
         return False
     if n_flips:
         _flip(n_eligible, n_flips, mode, weights, n_terms, work)
         step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
-    _form_column(entering, mode, n_terms, work)
+    form_column(entering, mode, n_terms, work)
 
     pivot = work.row[entering]
     step /= pivot
@@ -255,7 +216,9 @@ def _pivot(row, mode, weights, n_terms, work):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _entering(direction, step, step_tie, weights, work):  # type: ignore[no-untyped-def]
+def _entering(
+    direction: float, step: float, step_tie: float, weights: Floats, work: Work
+) -> tuple[int, int, int]:
     """Choose the column that enters, by smallest ratio, flipping bounds for as long as that helps.
 
     Returns the column or -1, the length of the rest of `work.eligible`, and how many columns behind
@@ -264,7 +227,7 @@ def _entering(direction, step, step_tie, weights, work):  # type: ignore[no-unty
     n = len(work.value)
     n_eligible = n_flips = 0
     for j in range(n):
-        if work.row[j] * work.side[j] * direction > _PIVOT:
+        if work.row[j] * work.side[j] * direction > PIVOT:
             work.ratio[n_eligible] = abs(work.cost[j] / work.row[j])
             work.eligible[n_eligible] = j
             n_eligible += 1
@@ -295,7 +258,7 @@ def _entering(direction, step, step_tie, weights, work):  # type: ignore[no-unty
 
 
 @kernel
-def _flip(n_eligible, n_flips, mode, weights, n_terms, work):  # type: ignore[no-untyped-def]
+def _flip(n_eligible: int, n_flips: int, mode: int, weights: Floats, n_terms: int, work: Work) -> None:
     """Move the chosen nonbasic variables w from one bound to the other."""
     n = len(work.value)
     change, change_tie = work.flips, work.flips_tie
@@ -304,8 +267,8 @@ def _flip(n_eligible, n_flips, mode, weights, n_terms, work):  # type: ignore[no
     for k in range(n_eligible, n_eligible + n_flips):
         column = work.eligible[k]
         weight = weights[work.nonbasic[column] - n]
-        _add_start_column(column, 2.0 * work.side[column], mode, work, change)
-        _add_start_column(column, 2.0 * work.side[column] * weight, mode, work, change_tie)
+        add_start_column(column, 2.0 * work.side[column], mode, work, change)
+        add_start_column(column, 2.0 * work.side[column] * weight, mode, work, change_tie)
     for t in range(n_terms):
         factor = factor_tie = 0.0
         for k in range(n_eligible, n_eligible + n_flips):
@@ -325,112 +288,68 @@ def _flip(n_eligible, n_flips, mode, weights, n_terms, work):  # type: ignore[no
 
 
 @kernel
-def _form_row(i, mode, n_terms, work):  # type: ignore[no-untyped-def]
-    """Form row i of the tableau in `work.row`."""
-    row = work.row
-    row[:] = 0.0
-    a, b = work.before[i], work.after[i]
-    if work.is_end[i]:
-        sign = 1.0 if i <= mode else -1.0
-        below, above = 1.0 / (i - a), 1.0 / (b - i)
-        row[i] = -sign * (below + above)
-        row[a] = below if a <= mode else -below
-        row[b] = above if b <= mode else -above
-        for k in range(a + 1, i):
-            row[k] = -below * (k - a)
-        for k in range(i + 1, b):
-            row[k] = -above * (b - k)
-    else:
-        sign = 1.0 if i <= mode else -1.0
-        below, above = sign * (b - i) / (b - a), sign * (i - a) / (b - a)
-        row[a] = below if a <= mode else -below
-        row[b] = above if b <= mode else -above
-        for k in range(a + 1, i + 1):
-            row[k] = -below * (k - a)
-        for k in range(i + 1, b):
-            row[k] = -above * (b - k)
-    for t in range(n_terms):
-        factor = work.left[t, i]
-        if factor != 0.0:
-            right = work.right[t]
-            for j in range(len(row)):
-                row[j] += factor * right[j]
-
-
-@kernel
-def _form_column(j, mode, n_terms, work):  # type: ignore[no-untyped-def]
-    """Form column j of the tableau in `work.column`; entries outside of 1 ... K-1 mean nothing."""
-    column = work.column
-    column[:] = 0.0
-    _add_start_column(j, 1.0, mode, work, column)
-    for t in range(n_terms):
-        factor = work.right[t, j]
-        if factor != 0.0:
-            left = work.left[t]
-            for i in range(len(column)):
-                column[i] += factor * left[i]
-
-
-@kernel
-def _add_start_column(j, factor, mode, work, out):  # type: ignore[no-untyped-def]
-    """Add `factor` times column j of the starting tableau."""
-    a, b = work.before[j], work.after[j]
-    if work.is_end[j]:
-        sign = factor if j <= mode else -factor
-        if a < j:
-            below = sign / (j - a)
-            out[a] += below
-            out[j] -= below
-            for i in range(a + 1, j):
-                out[i] += below * (i - a) if i <= mode else -below * (i - a)
-        if j < b:
-            above = sign / (b - j)
-            out[b] += above
-            out[j] -= above
-            for i in range(j + 1, b):
-                out[i] += above * (b - i) if i <= mode else -above * (b - i)
-    else:
-        below, above = factor * (j - b) / (b - a), factor * (a - j) / (b - a)
-        out[a] += below
-        out[b] += above
-        for i in range(a + 1, j + 1):
-            out[i] += below * (i - a) if i <= mode else -below * (i - a)
-        for i in range(j + 1, b):
-            out[i] += above * (b - i) if i <= mode else -above * (b - i)
-
-
-@kernel
-def _read_off(q, mode, p, slope, value, work):  # type: ignore[no-untyped-def]
+def _read_off(q: Floats, mode: int, p: Floats, slope: Floats, value: Floats, work: Work) -> bool:
     """Write the primal and the dual solution of the final basis; whether they certify each other."""
     n_classes = len(q)
     n = n_classes + 1
     p[:] = q
-    value[0] = 0.0
-    for j in range(n):
-        if work.nonbasic[j] >= n:
-            i = work.nonbasic[j] - n
-            p[i - 1] += work.cost[j]
-            p[i] -= work.cost[j]
-            value[0] += abs(work.cost[j])
-    mu = work.column
+    total = 0.0
+    mu, w = work.column, work.row
     mu[:] = 0.0
-    largest = violation = 0.0
-    for i in range(1, n_classes):
+    w[:] = 0.0
+    for i in range(n):
+        variable = work.nonbasic[i]
+        if variable >= n:
+            p[variable - n - 1] += work.cost[i]
+            p[variable - n] -= work.cost[i]
+            total += abs(work.cost[i])
+            w[variable - n] = -work.side[i]
         node = work.basic[i]
-        if node < n:
+        if 0 < i < n_classes and node < n:
             mu[node] = work.value[i] if node <= mode else -work.value[i]
-            violation = max(violation, -work.value[i])
-            largest = max(largest, work.value[i])
-    dual = 0.0
+    bend = _slopes(mu, w, slope)
+
+    multiplier = mu[0]
+    dual = negative = lost = disorder = 0.0
     for j in range(n_classes):
-        slope[j] = mu[j + 1] - mu[j]
+        negative = max(negative, -multiplier if j <= mode else multiplier)
+        rounded = multiplier + (slope[j] - lost)
+        lost = (rounded - multiplier) - (slope[j] - lost)  # Kahan's sum: multipliers reach 1e5
+        multiplier = rounded
         dual += slope[j] * q[j]
         step = p[j] - p[j - 1] if j > 0 else p[0]
-        violation = max(violation, -step if j <= mode else step)
-        if j > 0:
-            violation = max(violation, abs(slope[j] - slope[j - 1]) - 1.0)
-    violation = max(violation, -p[n_classes - 1], abs(dual - value[0]))
+        disorder = max(disorder, -step if j <= mode else step)
+    disorder = max(disorder, -p[n_classes - 1])
     for j in range(n_classes):
         p[j] = max(p[j], 0.0)
     settle(p, mode)
-    return violation <= CERTIFIED + ROUNDING * largest
+    value[0] = total
+    error: float = abs(dual - total) + 2.0 * negative + bend * total + n_classes * disorder
+    return error <= CERTIFIED
+
+
+@kernel
+def _slopes(mu: Floats, w: Floats, slope: Floats) -> float:
+    """Write mu_{j+1} - mu_j and return by how much the largest bend exceeds 1.
+
+    Where w is nonbasic the slopes differ by exactly +-1, so each run of them is one number and whole numbers.
+    Differences of the mu, which grow with K^2, would lose digits.
+    """
+    n_classes = len(slope)
+    excess = 0.0
+    first = 0
+    while first < n_classes:
+        last = first
+        level = total = 0.0
+        while w[last + 1] != 0.0:
+            last += 1
+            level += w[last]
+            total += level
+        level = (mu[last + 1] - mu[first] - total) / (last - first + 1)
+        for j in range(first, last + 1):
+            level += w[j] if j > first else 0.0
+            slope[j] = level
+        if first > 0:
+            excess = max(excess, abs(slope[first] - slope[first - 1]) - 1.0)
+        first = last + 1
+    return excess

@@ -15,21 +15,16 @@ as long as that block's mean exceeds its own. This is O(K), and gives
 
 Zeros of q have logarithm -inf, and where a zero lies between the mode and other mass no p has a
 finite KL(p || q). What is returned then is the limit for zeros that tend to 0 together: replacing -inf by
-a number far below every logarithm of a float keeps blocks ordered by their share of zeros first.
+a number far below every logarithm of a float (`divergences.LOG_OF_ZERO`) keeps blocks ordered by their share
+of zeros first.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unimodal.projection.compiled import kernel, over_rows
-
-Rows = NDArray[np.float64]
-Modes = NDArray[np.int64]
-
-LOG_OF_ZERO = -1e6
+from unimodal.projection.compiled import Floats, Ints, kernel, over_rows
 
 
-def pooled(y: Rows, mode: Modes) -> Rows:
+def pooled(y: Floats, mode: Ints) -> Floats:
     """Project each row of `y` on the sequences that rise to its mode and fall after it, in L2."""
     out = np.empty_like(y)
     over_rows(_pool_rows, len(y), 12 * y.shape[1], y, mode, out)
@@ -37,17 +32,31 @@ def pooled(y: Rows, mode: Modes) -> Rows:
 
 
 @kernel
-def _pool_rows(y, mode, out, first, last):  # type: ignore[no-untyped-def]
+def _pool_rows(y: Floats, mode: Ints, out: Floats, first: int, last: int) -> None:
     n_classes = y.shape[1]
     sums, counts = np.empty(2 * n_classes), np.empty(2 * n_classes)
     ends = np.empty(n_classes + 1, np.int64)
     for row in range(first, last):
-        pool(y[row], mode[row], out[row], ends, sums, counts)
-        settle(out[row], mode[row])
+        if rises_and_falls(y[row], mode[row]):
+            out[row] = y[row]
+        else:
+            pool(y[row], mode[row], out[row], ends, sums, counts)
+            settle(out[row], mode[row])
 
 
 @kernel
-def pool(y, mode, out, ends, sums, counts):  # type: ignore[no-untyped-def]
+def rises_and_falls(q: Floats, mode: int) -> bool:
+    """Whether q is unimodal with this mode already."""
+    unimodal = True  # without a branch in the loops, which the compiler then vectorises
+    for j in range(1, mode + 1):
+        unimodal &= q[j - 1] <= q[j]
+    for j in range(mode + 1, len(q)):
+        unimodal &= q[j - 1] >= q[j]
+    return unimodal
+
+
+@kernel
+def pool(y: Floats, mode: int, out: Floats, ends: Ints, sums: Floats, counts: Floats) -> int:
     """Pool one row into `out` and return the number of blocks; block b is out[ends[b]:ends[b + 1]]."""
     n_classes = len(y)
     n_left = _pool_chain(y, 0, mode, 1, sums, counts, 0)
@@ -79,7 +88,7 @@ def pool(y, mode, out, ends, sums, counts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pool_chain(y, start, stop, step, sums, counts, base):  # type: ignore[no-untyped-def]
+def _pool_chain(y: Floats, start: int, stop: int, step: int, sums: Floats, counts: Floats, base: int) -> int:
     """Merge y[start], y[start + step], ... into blocks of rising means, stacked from `base` on."""
     top = base
     for j in range(start, stop, step):
@@ -95,7 +104,7 @@ def _pool_chain(y, start, stop, step, sums, counts, base):  # type: ignore[no-un
 
 
 @kernel
-def _write(out, ends, n_blocks, total, count):  # type: ignore[no-untyped-def]
+def _write(out: Floats, ends: Ints, n_blocks: int, total: float, count: float) -> int:
     start = ends[n_blocks]
     stop = start + int(count)
     for j in range(start, stop):
@@ -105,8 +114,8 @@ def _write(out, ends, n_blocks, total, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def settle(p, mode):  # type: ignore[no-untyped-def]
-    """Take away the rounding that breaks the order: rising to the mode and falling from it to the last bit."""
+def settle(p: Floats, mode: int) -> None:
+    """Take away the rounding that breaks the order, to the last bit."""
     bound = p[mode]
     for j in range(mode - 1, -1, -1):
         bound = min(bound, p[j])

@@ -2,7 +2,7 @@ r"""Which of several equally near distributions is meant: the tie-break of the W
 
 The distributions nearest to q in W1 = \sum_i |P_i - Q_i| form a polytope, often with more than one
 point: (1/4, 1/4, 1/4, 1/4) and (1/3, 1/3, 1/3, 0) are both at 0.35 from (0.4, 0.3, 0.05, 0.25) when the
-mode is class 1. The one meant is the one that minimises \sum_i r_i |P_i - Q_i| as well, with
+mode is class 2. The one meant is the one that minimises \sum_i r_i |P_i - Q_i| as well, with
 
     r_i = 1/10 + frac(sqrt(i-th prime)),   i = 1 ... K-1.
 
@@ -16,6 +16,9 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+SAME_DISTANCE = 1e-12
+"""Distances that differ by no more are equal, and of equally near modes the lowest is taken."""
 
 
 @cache

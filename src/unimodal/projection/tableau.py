@@ -1,0 +1,156 @@
+r"""The tableau of the dual simplex of `pivoting`, which is never stored, and the scratch space of one thread.
+
+At the start T, basic = T nonbasic, is known in closed form: inside a block from a to b it is the Green's
+function of the second difference, G_ik = (min(i, k) - a)(b - max(i, k)) / (b - a). Every pivot adds a term of
+rank one. Rows and columns are formed from both when they are needed.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unimodal.projection.compiled import Flags, Floats, Ints, kernel
+
+
+class Work(NamedTuple):
+    """Scratch space of one thread. Variables are numbered lambda_i -> i and w_i -> K + 1 + i."""
+
+    ends: Ints
+    sums: Floats
+    counts: Floats
+    before: Ints  # first node of the block around an inner node; for a block's end, the previous end
+    after: Ints  # last node of that block; for a block's end, the next end
+    is_end: Flags
+    basic: Ints
+    nonbasic: Ints
+    value: Floats  # of the basic variables
+    tie: Floats  # their infinitesimal part
+    cost: Floats  # reduced costs of the nonbasic variables
+    side: Floats  # +1 for a nonbasic variable at its lower bound, -1 at the upper one
+    row: Floats
+    column: Floats
+    flips: Floats
+    flips_tie: Floats
+    ratio: Floats
+    eligible: Ints
+    left: Floats  # the rank-one terms: T = T_start + sum_t left[t] right[t]'
+    right: Floats
+
+
+@kernel
+def workspace(n_classes: int) -> Work:
+    """Scratch space for rows of `n_classes`; the pivots that fit in are far more than are ever seen."""
+    n, pivots = n_classes + 1, 2 * n_classes + 50
+    return Work(
+        np.empty(n, np.int64), np.empty(2 * n), np.empty(2 * n),
+        np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_),
+        np.empty(n, np.int64), np.empty(n, np.int64),
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
+        np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty((pivots, n)), np.empty((pivots, n)),
+    )  # fmt: skip
+
+
+@kernel
+def form_row(i: int, mode: int, n_terms: int, work: Work) -> None:
+    """Form row i of the tableau in `work.row`."""
+    row = work.row
+    row[:] = 0.0
+    a, b = work.before[i], work.after[i]
+    if work.is_end[i]:
+        sign = 1.0 if i <= mode else -1.0
+        below, above = 1.0 / (i - a), 1.0 / (b - i)
+        row[i] = -sign * (below + above)
+        row[a] = below if a <= mode else -below
+        row[b] = above if b <= mode else -above
+        for k in range(a + 1, i):
+            row[k] = -below * (k - a)
+        for k in range(i + 1, b):
+            row[k] = -above * (b - k)
+    else:
+        sign = 1.0 if i <= mode else -1.0
+        below, above = sign * (b - i) / (b - a), sign * (i - a) / (b - a)
+        row[a] = below if a <= mode else -below
+        row[b] = above if b <= mode else -above
+        for k in range(a + 1, i + 1):
+            row[k] = -below * (k - a)
+        for k in range(i + 1, b):
+            row[k] = -above * (b - k)
+    for t in range(n_terms):
+        factor = work.left[t, i]
+        if factor != 0.0:
+            right = work.right[t]
+            for j in range(len(row)):
+                row[j] += factor * right[j]
+
+
+@kernel
+def form_column(j: int, mode: int, n_terms: int, work: Work) -> None:
+    """Form column j of the tableau in `work.column`; entries outside of 1 ... K-1 mean nothing."""
+    column = work.column
+    column[:] = 0.0
+    add_start_column(j, 1.0, mode, work, column)
+    for t in range(n_terms):
+        factor = work.right[t, j]
+        if factor != 0.0:
+            left = work.left[t]
+            for i in range(len(column)):
+                column[i] += factor * left[i]
+
+
+@kernel
+def refine(mode: int, n_terms: int, work: Work) -> None:
+    """Send what the equations of the basis still lack through the tableau.
+
+    A thousand classes have multipliers of 1e5, and the rounding of a hundred updates shows.
+    """
+    n = len(work.value)
+    mu, lacking = work.column, work.row
+    mu[:] = 0.0
+    for i in range(1, n - 1):
+        node = work.basic[i]
+        if node < n:
+            mu[node] = work.value[i] if node <= mode else -work.value[i]
+    for j in range(n):
+        i = work.nonbasic[j] - n
+        lacking[j] = -work.side[j] - (mu[i - 1] - 2.0 * mu[i] + mu[i + 1]) if i >= 0 else 0.0
+    change = work.flips
+    change[:] = 0.0
+    for j in range(n):
+        if lacking[j] != 0.0:
+            add_start_column(j, lacking[j], mode, work, change)
+    for t in range(n_terms):
+        factor = 0.0
+        for j in range(n):
+            factor += work.right[t, j] * lacking[j]
+        for i in range(n):
+            change[i] += factor * work.left[t, i]
+    for i in range(n):
+        work.value[i] += change[i]
+
+
+@kernel
+def add_start_column(j: int, factor: float, mode: int, work: Work, out: Floats) -> None:
+    """Add `factor` times column j of the starting tableau."""
+    a, b = work.before[j], work.after[j]
+    if work.is_end[j]:
+        sign = factor if j <= mode else -factor
+        if a < j:
+            below = sign / (j - a)
+            out[a] += below
+            out[j] -= below
+            for i in range(a + 1, j):
+                out[i] += below * (i - a) if i <= mode else -below * (i - a)
+        if j < b:
+            above = sign / (b - j)
+            out[b] += above
+            out[j] -= above
+            for i in range(j + 1, b):
+                out[i] += above * (b - i) if i <= mode else -above * (b - i)
+    else:
+        below, above = factor * (j - b) / (b - a), factor * (a - j) / (b - a)
+        out[a] += below
+        out[b] += above
+        for i in range(a + 1, j + 1):
+            out[i] += below * (i - a) if i <= mode else -below * (i - a)
+        for i in range(j + 1, b):
+            out[i] += above * (b - i) if i <= mode else -above * (b - i)
