@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unimodal.heads.base import Head, chosen
-from unimodal.heads.numerics import applied, log_normalised, padded
+from unimodal.heads.numerics import applied, log_normalised
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "softplus": functional.softplus,
@@ -39,16 +39,17 @@ class _Tent(torch.autograd.Function):
     @staticmethod
     def forward(steps: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         rising = steps.cumsum(dim)
-        n = steps.shape[dim]
-        before = padded(rising.narrow(dim, 0, n - 1), 1, 0, dim)
-        falling = before.neg_().add_(rising.narrow(dim, n - 1, 1))
-        heights = torch.minimum(rising, falling)
+        heights, n = rising.clone(), steps.shape[dim]
+        falling = rising.narrow(dim, n - 1, 1) - rising.narrow(dim, 0, n - 1)
+        later = heights.narrow(dim, 1, n - 1)
+        later.copy_(torch.minimum(later, falling))
         return heights, rising.sub_(heights).sign_()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: tuple[Tensor, Tensor]) -> None:
         ctx.dim = inputs[1]
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(output[1])
 
     @staticmethod
@@ -58,7 +59,7 @@ class _Tent(torch.autograd.Function):
         right = slope * is_right
         left = slope - right
         total = left.sum(ctx.dim, keepdim=True)
-        return (right - left).cumsum(ctx.dim) + left + total, None
+        return right.sub_(left).cumsum_(ctx.dim).add_(left).add_(total), None
 
 
 def tent(steps: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:

@@ -38,6 +38,7 @@ class _WeightedComplements(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: tuple[Tensor, Tensor]) -> None:
         log_prob, weight, ctx.dim = inputs
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(log_prob, weight, output[1])
 
     @staticmethod

@@ -9,13 +9,14 @@ two calls is safe, which a standing pool of threads would not be.
 
 import os
 import sys
+from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from itertools import pairwise
-from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
 import numba
 import numpy as np
+from numba.core.options import DefaultOptions
 from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -24,13 +25,27 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
+# An option for those who write numba's own parts, so it may go away; without it kernels are only slower.
+_WITHOUT_OWNERSHIP = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 _SERIAL_WORK = 400_000
 """Below so many elementary steps (a fraction of a millisecond) threads cost more than they save."""
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function`."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+    """Compile a function that allocates nothing.
+
+    Without the bookkeeping of who owns which array: it would cost several times what small rows do.
+    """
+    return _compiled(function, forceinline=True, **_WITHOUT_OWNERSHIP)
+
+
+def allocating_kernel(function: Function) -> Function:
+    """Compile a function that may allocate arrays, to be called once for many rows."""
+    return _compiled(function)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    options |= {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
@@ -39,28 +54,48 @@ def kernel(function: Function) -> Function:
     return result
 
 
+@kernel
+def copy(source: Floats, target: Floats) -> None:
+    """Do what target[:] = source does, which allocates."""
+    for j in range(len(source)):
+        target[j] = source[j]
+
+
+@kernel
+def fill(target: Floats, number: float) -> None:
+    """Do what target[:] = number does, which is slow."""
+    for j in range(len(target)):
+        target[j] = number
+
+
 def over_rows(solve: Callable[..., None], n_rows: int, work_per_row: int, *arrays: Any) -> None:
     """Call solve(*arrays, first, last) so that every row is in exactly one call."""
     threads = min(_threads(), n_rows * work_per_row // _SERIAL_WORK)
     if threads <= 1:
         solve(*arrays, 0, n_rows)
         return
-    edges = [n_rows * i // threads for i in range(threads + 1)]
-    mine, *spans = pairwise(edges)
+    mine, *others = pairwise(n_rows * i // threads for i in range(threads + 1))
     errors: list[BaseException] = []
 
-    def part(first: int, last: int) -> None:
+    def part(first: int, last: int, finished: LockType) -> None:
         try:
             solve(*arrays, first, last)
         except BaseException as error:
             errors.append(error)
+        finally:
+            finished.release()
 
-    others = [Thread(target=part, args=span) for span in spans]
-    for thread in others:
-        thread.start()
-    part(*mine)
-    for thread in others:
-        thread.join()
+    # Threads of `threading` would first be waited for until they run.
+    locks = []
+    for first, last in others:
+        locks.append(allocate_lock())
+        locks[-1].acquire()
+        start_new_thread(part, (first, last, locks[-1]))
+    try:
+        solve(*arrays, *mine)
+    finally:
+        for lock in locks:
+            lock.acquire()
     if errors:
         raise errors[0]
 

@@ -13,13 +13,13 @@ are. The most probable class is often not the best mode.
 
 import numpy as np
 
-from unimodal.projection.compiled import Flags, Floats, Ints, kernel
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel
 from unimodal.projection.pivoting import solve_row
-from unimodal.projection.tableau import workspace
+from unimodal.projection.tableau import Work, workspace
 from unimodal.projection.ties import SAME_DISTANCE
 
 
-@kernel
+@allocating_kernel
 def solve_rows(
     q: Floats,
     weights: Floats,
@@ -33,30 +33,45 @@ def solve_rows(
 ) -> None:
     """Project the rows from `first` to `last` and write their modes; `solved` says which are certified."""
     n_classes = q.shape[1]
-    work = workspace(n_classes)
-    bound, distance = np.empty(n_classes), np.empty(n_classes)
+    work, bound, distance = workspace(n_classes), np.empty(n_classes), np.empty(n_classes)
     for row in range(first, last):
-        _lower_bounds(q[row], bound)
-        distance[:] = np.inf
-        least = np.inf
-        latest = -1
-        certified = True
-        while True:
-            candidate = _most_promising(bound, distance)
-            if candidate < 0 or bound[candidate] > least + SAME_DISTANCE:
+        here = slice(row, row + 1)
+        solved[row] = _solve_row(
+            q[row], weights, p[row], slope[row], value[here], mode[here], bound, distance, work
+        )
+
+
+@kernel
+def _solve_row(
+    q: Floats,
+    weights: Floats,
+    p: Floats,
+    slope: Floats,
+    value: Floats,
+    mode: Ints,
+    bound: Floats,
+    distance: Floats,
+    work: Work,
+) -> bool:
+    _lower_bounds(q, bound)
+    fill(distance, np.inf)
+    least = np.inf
+    certified = True
+    is_last = False
+    while not is_last:
+        candidate = _most_promising(bound, distance)
+        is_last = candidate < 0 or bound[candidate] > least + SAME_DISTANCE
+        if is_last:
+            candidate = 0
+            while distance[candidate] > least + SAME_DISTANCE:
+                candidate += 1
+            if candidate == mode[0]:
                 break
-            here = slice(row, row + 1)
-            certified &= solve_row(q[row], candidate, weights, p[row], slope[row], value[here], work)
-            distance[candidate] = value[row]
-            least = min(least, value[row])
-            latest = candidate
-        best = 0
-        while distance[best] > least + SAME_DISTANCE:
-            best += 1
-        if best != latest:
-            solve_row(q[row], best, weights, p[row], slope[row], value[row : row + 1], work)
-        mode[row] = best
-        solved[row] = certified
+        certified &= solve_row(q, candidate, weights, p, slope, value, work)
+        distance[candidate] = value[0]
+        least = min(least, value[0])
+        mode[0] = candidate
+    return certified
 
 
 @kernel

@@ -32,7 +32,9 @@ proves its distance to be within 5e-10 of the least one. The gradient of the dis
 psi_j = mu_{j+1} - mu_j.
 """
 
-from unimodal.projection.compiled import Flags, Floats, Ints, kernel
+import numpy as np
+
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, copy, fill, kernel
 from unimodal.projection.pooling import pool, rises_and_falls, settle
 from unimodal.projection.tableau import Work, add_start_column, form_column, form_row, refine, workspace
 
@@ -44,7 +46,7 @@ CERTIFIED = 5e-10
 """How far a certified distance may be from the optimum."""
 
 
-@kernel
+@allocating_kernel
 def solve_rows(
     q: Floats,
     mode: Ints,
@@ -57,7 +59,22 @@ def solve_rows(
     last: int,
 ) -> None:
     """Project the rows from `first` to `last`; `solved` says which are certified."""
-    work = workspace(q.shape[1])
+    _solve_rows(q, mode, weights, p, slope, value, solved, first, last, workspace(q.shape[1]))
+
+
+@kernel
+def _solve_rows(
+    q: Floats,
+    mode: Ints,
+    weights: Floats,
+    p: Floats,
+    slope: Floats,
+    value: Floats,
+    solved: Flags,
+    first: int,
+    last: int,
+    work: Work,
+) -> None:
     for row in range(first, last):
         solved[row] = solve_row(q[row], mode[row], weights, p[row], slope[row], value[row : row + 1], work)
 
@@ -68,8 +85,8 @@ def solve_row(
 ) -> bool:
     """Project one row into `p`, with its distance and its gradient; False if that was not certified."""
     if rises_and_falls(q, mode):
-        p[:] = q
-        slope[:] = 0.0
+        copy(q, p)
+        fill(slope, 0.0)
         value[0] = 0.0
         return True
     _start(q, mode, weights, p, work)
@@ -145,25 +162,25 @@ def _start_block(q: Floats, mode: int, weights: Floats, p: Floats, a: int, b: in
 
 @kernel
 def _leaving(weights: Floats, work: Work) -> int:
-    """The row that lies farthest beyond its bound, or -1 if none does."""
+    """The row that lies farthest beyond its bound, or -1 if none does; by the tie if no value does."""
     n = len(work.value)
-    worst = worst_tie = FEASIBLE
-    row = row_tie = -1
+    over = work.flips
+    for i in range(n):
+        over[i] = abs(work.value[i]) - 1.0 if work.basic[i] >= n else -work.value[i]
+    row, worst = -1, FEASIBLE
     for i in range(1, n - 1):
-        over, over_tie = -work.value[i], -work.tie[i]
-        variable = work.basic[i]
-        if variable >= n:
-            if over < 0.0:
-                over, over_tie = -over, -over_tie
-            over -= 1.0
-            over_tie -= weights[variable - n]
-        if over > worst:
-            worst = over
-            row = i
-        if over > -FEASIBLE and over_tie > worst_tie:
-            worst_tie = over_tie
-            row_tie = i
-    return row if row >= 0 else row_tie
+        if over[i] > worst:
+            row, worst = i, over[i]
+    if row >= 0:
+        return row
+    for i in range(1, n - 1):
+        if over[i] > -FEASIBLE:
+            over_tie = -work.tie[i]
+            if work.basic[i] >= n:
+                over_tie = (work.tie[i] if work.value[i] > 0.0 else -work.tie[i]) - weights[work.basic[i] - n]
+            if over_tie > worst:
+                row, worst = i, over_tie
+    return row
 
 
 @kernel
@@ -178,17 +195,17 @@ def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bo
     direction = -1.0 if bound > 0.0 else 1.0
     step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
     form_row(row, mode, n_terms, work)
-    entering, n_eligible, n_flips = _entering(direction, step, step_tie, weights, work)
+    entering, n_flips = _entering(direction, step, step_tie, weights, work)
     if entering < 0:
         return False
     if n_flips:
-        _flip(n_eligible, n_flips, mode, weights, n_terms, work)
+        _flip(n_flips, mode, weights, n_terms, work)
         step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
     form_column(entering, mode, n_terms, work)
 
-    pivot = work.row[entering]
-    step /= pivot
-    step_tie /= pivot
+    inverse = 1.0 / work.row[entering]
+    step *= inverse
+    step_tie *= inverse
     for i in range(1, n - 1):
         work.value[i] += work.column[i] * step
         work.tie[i] += work.column[i] * step_tie
@@ -202,89 +219,79 @@ def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bo
     work.nonbasic[entering] = leaving
     work.side[entering] = direction
 
-    slide = work.cost[entering] / pivot
+    slide = work.cost[entering] * inverse
     left, right = work.left[n_terms], work.right[n_terms]
     for j in range(n):
         cost = work.cost[j] - slide * work.row[j]
         work.cost[j] = min(cost, 0.0) if work.side[j] > 0.0 else max(cost, 0.0)
         left[j] = work.column[j]
-        right[j] = -work.row[j] / pivot
+        right[j] = -work.row[j] * inverse
     work.cost[entering] = slide
     left[row] += 1.0
-    right[entering] = 1.0 / pivot - 1.0
+    right[entering] = inverse - 1.0
     return True
 
 
 @kernel
-def _entering(
-    direction: float, step: float, step_tie: float, weights: Floats, work: Work
-) -> tuple[int, int, int]:
+def _entering(direction: float, step: float, step_tie: float, weights: Floats, work: Work) -> tuple[int, int]:
     """Choose the column that enters, by smallest ratio, flipping bounds for as long as that helps.
 
-    Returns the column or -1, the length of the rest of `work.eligible`, and how many columns behind
-    it are to be flipped.
+    Returns the column, or -1, and how many columns in `work.flipped` are to be flipped.
     """
     n = len(work.value)
-    n_eligible = n_flips = 0
+    row, ratio = work.row, work.ratio
     for j in range(n):
-        if work.row[j] * work.side[j] * direction > PIVOT:
-            work.ratio[n_eligible] = abs(work.cost[j] / work.row[j])
-            work.eligible[n_eligible] = j
-            n_eligible += 1
+        ratio[j] = abs(work.cost[j] / row[j]) if row[j] * work.side[j] * direction > PIVOT else np.inf
     left, left_tie = abs(step), step_tie * direction
-    while n_eligible > 0:
-        best = 0
-        for k in range(1, n_eligible):
-            if work.ratio[k] < work.ratio[best] or (
-                work.ratio[k] == work.ratio[best]
-                and abs(work.row[work.eligible[k]]) > abs(work.row[work.eligible[best]])
+    n_flips = 0
+    while True:
+        column, smallest = -1, np.inf
+        for j in range(n):
+            if ratio[j] < smallest or (
+                ratio[j] == smallest and column >= 0 and abs(row[j]) > abs(row[column])
             ):
-                best = k
-        column = work.eligible[best]
-        variable = work.nonbasic[column]
-        if variable < n:  # has no other bound to flip to
-            return column, n_eligible, n_flips
-        gain = 2.0 * abs(work.row[column])
+                column, smallest = j, ratio[j]
+        if column < 0 or work.nonbasic[column] < n:  # a lambda has no other bound to flip to
+            return column, n_flips
+        gain = 2.0 * abs(row[column])
         left -= gain
-        left_tie -= gain * weights[variable - n]
+        left_tie -= gain * weights[work.nonbasic[column] - n]
         if not (left > FEASIBLE or (left > -FEASIBLE and left_tie > FEASIBLE)):
-            return column, n_eligible, n_flips
-        n_eligible -= 1
+            return column, n_flips
+        ratio[column] = np.inf
+        work.flipped[n_flips] = column
         n_flips += 1
-        work.ratio[best] = work.ratio[n_eligible]
-        work.eligible[best] = work.eligible[n_eligible]
-        work.eligible[n_eligible] = column
-    return -1, n_eligible, n_flips
 
 
 @kernel
-def _flip(n_eligible: int, n_flips: int, mode: int, weights: Floats, n_terms: int, work: Work) -> None:
+def _flip(n_flips: int, mode: int, weights: Floats, n_terms: int, work: Work) -> None:
     """Move the chosen nonbasic variables w from one bound to the other."""
     n = len(work.value)
     change, change_tie = work.flips, work.flips_tie
-    change[:] = 0.0
-    change_tie[:] = 0.0
-    for k in range(n_eligible, n_eligible + n_flips):
-        column = work.eligible[k]
+    fill(change, 0.0)
+    fill(change_tie, 0.0)
+    for k in range(n_flips):
+        column = work.flipped[k]
         weight = weights[work.nonbasic[column] - n]
         add_start_column(column, 2.0 * work.side[column], mode, work, change)
         add_start_column(column, 2.0 * work.side[column] * weight, mode, work, change_tie)
     for t in range(n_terms):
         factor = factor_tie = 0.0
-        for k in range(n_eligible, n_eligible + n_flips):
-            column = work.eligible[k]
+        for k in range(n_flips):
+            column = work.flipped[k]
             size = 2.0 * work.side[column] * work.right[t, column]
             factor += size
             factor_tie += size * weights[work.nonbasic[column] - n]
-        left = work.left[t]
-        for i in range(n):
-            change[i] += factor * left[i]
-            change_tie[i] += factor_tie * left[i]
+        if factor != 0.0 or factor_tie != 0.0:
+            left = work.left[t]
+            for i in range(n):
+                change[i] += factor * left[i]
+                change_tie[i] += factor_tie * left[i]
     for i in range(n):
         work.value[i] += change[i]
         work.tie[i] += change_tie[i]
-    for k in range(n_eligible, n_eligible + n_flips):
-        work.side[work.eligible[k]] *= -1.0
+    for k in range(n_flips):
+        work.side[work.flipped[k]] *= -1.0
 
 
 @kernel
@@ -292,11 +299,11 @@ def _read_off(q: Floats, mode: int, p: Floats, slope: Floats, value: Floats, wor
     """Write the primal and the dual solution of the final basis; whether they certify each other."""
     n_classes = len(q)
     n = n_classes + 1
-    p[:] = q
+    copy(q, p)
     total = 0.0
     mu, w = work.column, work.row
-    mu[:] = 0.0
-    w[:] = 0.0
+    fill(mu, 0.0)
+    fill(w, 0.0)
     for i in range(n):
         variable = work.nonbasic[i]
         if variable >= n:

@@ -21,7 +21,7 @@ of zeros first.
 
 import numpy as np
 
-from unimodal.projection.compiled import Floats, Ints, kernel, over_rows
+from unimodal.projection.compiled import Floats, Ints, allocating_kernel, copy, kernel, over_rows
 
 
 def pooled(y: Floats, mode: Ints) -> Floats:
@@ -31,17 +31,22 @@ def pooled(y: Floats, mode: Ints) -> Floats:
     return out
 
 
-@kernel
+@allocating_kernel
 def _pool_rows(y: Floats, mode: Ints, out: Floats, first: int, last: int) -> None:
     n_classes = y.shape[1]
     sums, counts = np.empty(2 * n_classes), np.empty(2 * n_classes)
     ends = np.empty(n_classes + 1, np.int64)
     for row in range(first, last):
-        if rises_and_falls(y[row], mode[row]):
-            out[row] = y[row]
-        else:
-            pool(y[row], mode[row], out[row], ends, sums, counts)
-            settle(out[row], mode[row])
+        _pool_row(y[row], mode[row], out[row], ends, sums, counts)
+
+
+@kernel
+def _pool_row(y: Floats, mode: int, out: Floats, ends: Ints, sums: Floats, counts: Floats) -> None:
+    if rises_and_falls(y, mode):
+        copy(y, out)
+    else:
+        pool(y, mode, out, ends, sums, counts)
+        settle(out, mode)
 
 
 @kernel

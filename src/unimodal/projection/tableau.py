@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unimodal.projection.compiled import Flags, Floats, Ints, kernel
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel
 
 
 class Work(NamedTuple):
@@ -32,12 +32,12 @@ class Work(NamedTuple):
     flips: Floats
     flips_tie: Floats
     ratio: Floats
-    eligible: Ints
+    flipped: Ints
     left: Floats  # the rank-one terms: T = T_start + sum_t left[t] right[t]'
     right: Floats
 
 
-@kernel
+@allocating_kernel
 def workspace(n_classes: int) -> Work:
     """Scratch space for rows of `n_classes`; the pivots that fit in are far more than are ever seen."""
     n, pivots = n_classes + 1, 2 * n_classes + 50
@@ -54,27 +54,21 @@ def workspace(n_classes: int) -> Work:
 def form_row(i: int, mode: int, n_terms: int, work: Work) -> None:
     """Form row i of the tableau in `work.row`."""
     row = work.row
-    row[:] = 0.0
+    fill(row, 0.0)
     a, b = work.before[i], work.after[i]
     if work.is_end[i]:
         sign = 1.0 if i <= mode else -1.0
         below, above = 1.0 / (i - a), 1.0 / (b - i)
         row[i] = -sign * (below + above)
-        row[a] = below if a <= mode else -below
-        row[b] = above if b <= mode else -above
-        for k in range(a + 1, i):
-            row[k] = -below * (k - a)
-        for k in range(i + 1, b):
-            row[k] = -above * (b - k)
+        _add_line(row, a + 1, i, -below, a, b)
+        _add_line(row, i + 1, b, above, b, b)
     else:
         sign = 1.0 if i <= mode else -1.0
         below, above = sign * (b - i) / (b - a), sign * (i - a) / (b - a)
-        row[a] = below if a <= mode else -below
-        row[b] = above if b <= mode else -above
-        for k in range(a + 1, i + 1):
-            row[k] = -below * (k - a)
-        for k in range(i + 1, b):
-            row[k] = -above * (b - k)
+        _add_line(row, a + 1, i + 1, -below, a, b)
+        _add_line(row, i + 1, b, above, b, b)
+    row[a] = below if a <= mode else -below
+    row[b] = above if b <= mode else -above
     for t in range(n_terms):
         factor = work.left[t, i]
         if factor != 0.0:
@@ -87,7 +81,7 @@ def form_row(i: int, mode: int, n_terms: int, work: Work) -> None:
 def form_column(j: int, mode: int, n_terms: int, work: Work) -> None:
     """Form column j of the tableau in `work.column`; entries outside of 1 ... K-1 mean nothing."""
     column = work.column
-    column[:] = 0.0
+    fill(column, 0.0)
     add_start_column(j, 1.0, mode, work, column)
     for t in range(n_terms):
         factor = work.right[t, j]
@@ -105,7 +99,7 @@ def refine(mode: int, n_terms: int, work: Work) -> None:
     """
     n = len(work.value)
     mu, lacking = work.column, work.row
-    mu[:] = 0.0
+    fill(mu, 0.0)
     for i in range(1, n - 1):
         node = work.basic[i]
         if node < n:
@@ -114,7 +108,7 @@ def refine(mode: int, n_terms: int, work: Work) -> None:
         i = work.nonbasic[j] - n
         lacking[j] = -work.side[j] - (mu[i - 1] - 2.0 * mu[i] + mu[i + 1]) if i >= 0 else 0.0
     change = work.flips
-    change[:] = 0.0
+    fill(change, 0.0)
     for j in range(n):
         if lacking[j] != 0.0:
             add_start_column(j, lacking[j], mode, work, change)
@@ -138,19 +132,26 @@ def add_start_column(j: int, factor: float, mode: int, work: Work, out: Floats) 
             below = sign / (j - a)
             out[a] += below
             out[j] -= below
-            for i in range(a + 1, j):
-                out[i] += below * (i - a) if i <= mode else -below * (i - a)
+            _add_line(out, a + 1, j, below, a, mode)
         if j < b:
             above = sign / (b - j)
             out[b] += above
             out[j] -= above
-            for i in range(j + 1, b):
-                out[i] += above * (b - i) if i <= mode else -above * (b - i)
+            _add_line(out, j + 1, b, -above, b, mode)
     else:
         below, above = factor * (j - b) / (b - a), factor * (a - j) / (b - a)
         out[a] += below
         out[b] += above
-        for i in range(a + 1, j + 1):
-            out[i] += below * (i - a) if i <= mode else -below * (i - a)
-        for i in range(j + 1, b):
-            out[i] += above * (b - i) if i <= mode else -above * (b - i)
+        _add_line(out, a + 1, j + 1, below, a, mode)
+        _add_line(out, j + 1, b, -above, b, mode)
+
+
+@kernel
+def _add_line(out: Floats, first: int, stop: int, slope: float, zero: int, mode: int) -> None:
+    """Add slope (i - zero) at the nodes i = first ... stop - 1, and its negative at those after the mode."""
+    turn = min(max(mode + 1, first), stop)
+    before, after = out[first:turn], out[turn:stop]
+    for k in range(len(before)):
+        before[k] += slope * (k + first - zero)
+    for k in range(len(after)):
+        after[k] -= slope * (k + turn - zero)
