@@ -1,22 +1,31 @@
-"""Interleaved timing: every candidate runs once per round, and the best of its rounds counts."""
+"""Interleaved timing: candidates take turns, and the best time of each counts."""
 
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+
+TURN = 0.003
+"""Seconds."""
 
 
 def best_seconds(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The fastest round of each candidate; a busy machine slows all of them alike."""
+    """The fastest run of each candidate; a busy machine slows all of them alike.
+
+    A turn lasts a few milliseconds, as work like this comes in loops: one step of training after another.
+    """
     best = dict.fromkeys(candidates, float("inf"))
     for candidate in candidates.values():
         candidate()
     for _ in range(rounds):
         for name, candidate in candidates.items():
-            start = time.perf_counter()
-            candidate()
-            best[name] = min(best[name], time.perf_counter() - start)
+            end = time.perf_counter() + TURN
+            start = 0.0
+            while start < end:
+                start = time.perf_counter()
+                candidate()
+                best[name] = min(best[name], time.perf_counter() - start)
     return best
 
 
@@ -30,3 +39,9 @@ def machine() -> str:
         ]
         model = names[0] if names else model
     return f"{os.cpu_count()} x {model}, Python {platform.python_version()}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay out a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

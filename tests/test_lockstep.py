@@ -7,16 +7,13 @@ from distributions import check_certificate, draw, each_kind, mixed
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from unimodal.projection import lockstep, pivoting, pooling, ties
+from unimodal.projection import kernels, lockstep, pooling
 from unimodal.projection.divergences import LOG_OF_ZERO
 from unimodal.projection.lp import nearest_row
 
 
 def by_pivoting(q, mode):
-    p, slope = np.empty(q.shape), np.empty(q.shape)
-    value, certified = np.empty(len(q)), np.empty(len(q), bool)
-    weights = ties.weights(q.shape[1])
-    pivoting.solve_rows(q.numpy(), mode.numpy(), weights, p, slope, value, certified, 0, len(q))
+    p, value, slope, certified = kernels.solve(q.numpy(), mode.numpy())
     assert certified.all()
     return p, value, slope
 

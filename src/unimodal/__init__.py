@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unimodal import decision, metrics, projection, simplex
+    from unimodal import decision, metrics, simplex
     from unimodal.methods import METHODS, make_method
     from unimodal.projection import distance, project
     from unimodal.validation import OrdinalMetrics
@@ -22,7 +22,6 @@ __all__ = [
     "make_method",
     "metrics",
     "project",
-    "projection",
     "simplex",
 ]
 

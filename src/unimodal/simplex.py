@@ -41,7 +41,8 @@ Values: TypeAlias = Any
 
 _RIPPLE = {"float32": 1e-6, "float16": 5e-4, "bfloat16": 4e-3}
 _RIPPLE_OTHERWISE = 1e-9
-_SUM_ERROR = 1e-5
+SUM_ERROR = 1e-5
+"""How far a distribution's sum may be from 1; farther if its dtype explains it."""
 
 
 def is_unimodal(p: Values, tol: float | int | None = None) -> bool | Bool[np.ndarray, "*batch"]:
@@ -247,7 +248,7 @@ def as_distribution(p: Values, name: str = "p") -> Float[np.ndarray, "*batch K"]
         where = _first(negative)
         raise ValueError(f"{name} must not be negative, got {values[where]:g}{_at(where, ('row', 'class'))}")
     total = values.sum(axis=-1)
-    unnormalised = ~(np.abs(total - 1) <= max(_SUM_ERROR, 10 * _tolerance(p, None)))
+    unnormalised = ~(np.abs(total - 1) <= max(SUM_ERROR, 10 * _tolerance(p, None)))
     if unnormalised.any():
         where = _first(unnormalised)
         raise ValueError(f"{name} must sum to 1, got {total[where]:g}{_at(where, ('row',))}")
@@ -259,16 +260,17 @@ def as_integers(y: Values, name: str, high: int | None = None) -> Int[np.ndarray
     values = _as_array(y, name)
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold integers, got dtype {values.dtype}")
-    broken = ~np.isfinite(values) | (values != np.floor(values))
-    if broken.any():
-        where = _first(broken)
-        raise ValueError(f"{name} must hold integers, got {values[where]}{_at(where, ('row',))}")
+    if values.dtype.kind == "f":
+        broken = ~np.isfinite(values) | (values != np.floor(values))
+        if broken.any():
+            where = _first(broken)
+            raise ValueError(f"{name} must hold integers, got {values[where]}{_at(where, ('row',))}")
     outside = (values < 0) | (False if high is None else values > high)
     if outside.any():
         where = _first(outside)
         rule = "be at least 0" if high is None else f"lie in [0, {high}]"
         raise ValueError(f"{name} must {rule}, got {int(values[where])}{_at(where, ('row',))}")
-    return values.astype(np.int64)
+    return values.astype(np.int64, copy=False)
 
 
 def _as_array(values: Values, name: str) -> np.ndarray:

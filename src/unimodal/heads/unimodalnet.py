@@ -53,13 +53,15 @@ class _Tent(torch.autograd.Function):
         ctx.save_for_backward(output[1])
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, slope: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, None]:
+        if slope is None:
+            return None, None
         # A step lifts every class from its own up to the peak on the left, down to the peak on the right.
         (is_right,) = ctx.saved_tensors
         right = slope * is_right
         left = slope - right
         total = left.sum(ctx.dim, keepdim=True)
-        return right.sub_(left).cumsum_(ctx.dim).add_(left).add_(total), None
+        return right.sub_(left).cumsum(ctx.dim).add_(left).add_(total), None
 
 
 def tent(steps: Float[Tensor, "..."], dim: int) -> Float[Tensor, "..."]:

@@ -42,7 +42,9 @@ class _WeightedComplements(torch.autograd.Function):
         ctx.save_for_backward(log_prob, weight, output[1])
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, slope: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, None, None]:
+        if slope is None:
+            return None, None, None
         log_prob, weight, is_large = ctx.saved_tensors
         p = log_prob.exp() * (1 - is_large)
         share_of_rest = torch.softmax(log_prob - FAR_BELOW * is_large, ctx.dim)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from unimodal.heads.base import chosen, keep
 from unimodal.objectives.base import DistributionObjective, at_label, non_negative
-from unimodal.projection.autograd import nearest
+from unimodal.projection.autograd import is_plain, nearest
 from unimodal.projection.divergences import METRICS, divergence
+from unimodal.projection.training import regularised_likelihood
 
 
 class NearestUnimodal(DistributionObjective):
@@ -31,7 +32,12 @@ class NearestUnimodal(DistributionObjective):
     def of_distribution(
         self, log_prob: Float[Tensor, "..."], y: Int[Tensor, "..."], dim: int
     ) -> Float[Tensor, "..."]:
-        return self.lam * self._distance(log_prob.movedim(dim, -1), y) - at_label(log_prob, y, dim)
+        log_p = log_prob if dim == -1 else log_prob.movedim(dim, -1)
+        if self.projection == self.penalty == "w1" and is_plain(log_p) and is_plain(y):
+            loss = regularised_likelihood(log_p, y, self.lam)
+            if loss is not None:
+                return loss
+        return self.lam * self._distance(log_p, y) - at_label(log_prob, y, dim)
 
     def _distance(self, log_p: Tensor, y: Tensor) -> Tensor:
         p = log_p.exp()

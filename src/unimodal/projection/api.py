@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from unimodal.projection import kernels
 from unimodal.projection.divergences import METRICS, logarithm
 from unimodal.projection.rows import Solution, solve
-from unimodal.simplex import Values, as_distribution, as_floats, as_integers
+from unimodal.simplex import SUM_ERROR, Values, as_distribution, as_floats, as_integers
 
 
 @overload
@@ -91,10 +91,13 @@ def _solve(q: Values, mode: Values | None, metric: str, cost: Values | None) -> 
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
         return _solve_tensor(torch, q, mode, metric, cost)
-    rows = as_distribution(q, "q")
-    shape, n_classes = rows.shape[:-1], rows.shape[-1]
+    is_array = isinstance(q, np.ndarray) and q.dtype.kind == "f" and q.ndim and q.size
+    values = q if is_array else as_distribution(q, "q")
+    shape, n_classes = values.shape[:-1], values.shape[-1]
+    rows = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, n_classes)
+    if not kernels.are_distributions(rows, SUM_ERROR):
+        as_distribution(q, "q")  # says what is wrong, if anything is
     modes = None if mode is None else _laid_out(as_integers(mode, "mode", high=n_classes - 1), shape).ravel()
-    rows = np.ascontiguousarray(rows.reshape(-1, n_classes))
     if cost is None:
         logs = logarithm(np, rows) if "kl" in metric else rows
         solution = solve(kernels, rows, logs, modes, metric)

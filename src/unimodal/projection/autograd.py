@@ -16,7 +16,7 @@ from torch import Tensor
 from unimodal.projection import kernels, lockstep
 from unimodal.projection.divergences import logarithm
 from unimodal.projection.rows import Solution, solve
-from unimodal.simplex import as_distribution, as_integers
+from unimodal.simplex import SUM_ERROR, as_distribution, as_integers
 
 Kind = Literal["given", "computed", "log"]
 """Probabilities that are to be checked, those of a head, and log-probabilities of a head."""
@@ -24,8 +24,6 @@ Kind = Literal["given", "computed", "log"]
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 KERNEL_DEVICES = {"cpu"}
-_SUM_ERROR = {torch.float16: 5e-3, torch.bfloat16: 4e-2}
-_SUM_ERROR_OTHERWISE = 1e-5
 
 
 def nearest(
@@ -47,7 +45,8 @@ def nearest(
         The cost of moving mass between two classes, float64 of shape (K, K).
     """
     if kind == "log":
-        return Solution(*_solve(values.detach(), mode, cost, metric, kind))
+        solve_log = _solve_now if is_plain(values) else _solve
+        return Solution(*solve_log(values.detach(), mode, cost, metric, kind))
     function: Any = _Nearest.apply
     return Solution(*function(values, mode, cost, metric, kind))
 
@@ -57,7 +56,7 @@ class _Nearest(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor, mode: Tensor | None, cost: Tensor | None, metric: str, kind: str) -> Four:
-        result: Four = _solve(values, mode, cost, metric, kind)
+        result: Four = (_solve_now if is_plain(values) else _solve)(values, mode, cost, metric, kind)
         return result
 
     @staticmethod
@@ -96,15 +95,14 @@ class _NotConstant(torch.autograd.Function):
         )
 
 
-@torch.library.custom_op("unimodal::nearest", mutates_args=())
-def _solve(
-    values: Tensor, mode: Tensor | None, cost: Tensor | None, metric: str, kind: str
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _solve_now(values: Tensor, mode: Tensor | None, cost: Tensor | None, metric: str, kind: str) -> Four:
     n_classes = values.shape[-1]
+    rows = values.detach().double().reshape(-1, n_classes).contiguous()
     if kind == "given":
-        _check(values)
-    rows = values.double().reshape(-1, n_classes)
-    modes = None if mode is None else _checked_modes(mode, n_classes).reshape(-1)
+        if not _are_distributions(rows):
+            as_distribution(values, "q")  # says what is wrong, if anything is
+        mode = None if mode is None else _checked_modes(mode, n_classes)
+    modes = None if mode is None else mode.reshape(-1).contiguous()
     if cost is not None:
         from unimodal.projection import transport  # the solver is large, and seldom needed
 
@@ -116,12 +114,32 @@ def _solve(
         solution = _by_engine(kernels, *arrays, metric, kind)
     else:
         solution = _by_engine(lockstep, rows, modes, metric, kind)
-    results = (
-        torch.as_tensor(part, device=like.device).to(like.dtype).reshape(like.shape)
-        for part, like in zip(solution, _empty(values), strict=True)
+    dtype, shape = _wide(values.dtype), values.shape
+    nearest, value, slope = (
+        torch.as_tensor(part, dtype=dtype, device=values.device) for part in solution[:3]
     )
-    nearest, value, slope, chosen = results
-    return nearest, value, slope, chosen.clone() if mode is not None else chosen
+    chosen = torch.as_tensor(solution.mode, device=values.device) if mode is None else mode.clone()
+    return nearest.reshape(shape), value.reshape(shape[:-1]), slope.reshape(shape), chosen.reshape(shape[:-1])
+
+
+# Compilers, exporters and transforms see an operator; everybody else is spared its cost.
+_solve = torch.library.custom_op(
+    "unimodal::nearest",
+    _solve_now,
+    mutates_args=(),
+    schema="(Tensor values, Tensor? mode, Tensor? cost, str metric, str kind)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+)
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether this is an ordinary tensor of the CPU, with values to look at."""
+    return (
+        type(tensor) is Tensor
+        and tensor.device.type in KERNEL_DEVICES
+        and not torch.compiler.is_compiling()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
 
 
 @_solve.register_fake
@@ -147,8 +165,12 @@ def _by_engine(engine: ModuleType, rows: Any, modes: Any, metric: str, kind: str
     return solve(engine, rows, logarithm(xp, rows) if "kl" in metric else rows, modes, metric)
 
 
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
+
+
 def _empty(values: Tensor) -> Four:
-    dtype = torch.promote_types(values.dtype, torch.float32)
+    dtype = _wide(values.dtype)
     return (
         torch.empty(values.shape, dtype=dtype, device=values.device),
         torch.empty(values.shape[:-1], dtype=dtype, device=values.device),
@@ -157,13 +179,11 @@ def _empty(values: Tensor) -> Four:
     )
 
 
-def _check(q: Tensor) -> None:
-    """Refuse what is no distribution, having looked for it where the tensor is."""
-    error = _SUM_ERROR.get(q.dtype, _SUM_ERROR_OTHERWISE)
-    wide = q.double()
-    is_valid = (wide >= 0).all() & ((wide.sum(-1) - 1).abs() <= error).all()
-    if not bool(is_valid):
-        as_distribution(q, "q")
+def _are_distributions(rows: Tensor) -> bool:
+    """Look where the tensor is."""
+    if rows.device.type in KERNEL_DEVICES:
+        return kernels.are_distributions(rows.numpy(), SUM_ERROR)
+    return bool((rows >= 0).all() & ((rows.sum(-1) - 1).abs() <= SUM_ERROR).all())
 
 
 def _checked_modes(mode: Tensor, n_classes: int) -> Tensor:

@@ -12,7 +12,7 @@ import sys
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numba
 import numpy as np
@@ -27,25 +27,19 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # An option for those who write numba's own parts, so it may go away; without it kernels are only slower.
 _WITHOUT_OWNERSHIP = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
-_SERIAL_WORK = 400_000
-"""Below so many elementary steps (a fraction of a millisecond) threads cost more than they save."""
+_SERIAL_WORK = 700_000
+"""Below so many elementary steps (about half a millisecond) threads cost more than they save."""
+_KEPT_BYTES, _KEPT_SPACES = 1 << 22, 16
+"""How large a scratch space may be, and how many there may be, to be kept."""
 
 
 def kernel(function: Function) -> Function:
     """Compile a function that allocates nothing.
 
-    Without the bookkeeping of who owns which array: it would cost several times what small rows do.
+    Inlined, and without the bookkeeping of who owns which array: both cost more than small rows do.
     """
-    return _compiled(function, forceinline=True, **_WITHOUT_OWNERSHIP)
-
-
-def allocating_kernel(function: Function) -> Function:
-    """Compile a function that may allocate arrays, to be called once for many rows."""
-    return _compiled(function)
-
-
-def _compiled(function: Function, **options: Any) -> Function:
-    options |= {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+    options |= {"forceinline": True, **_WITHOUT_OWNERSHIP}
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
@@ -68,18 +62,24 @@ def fill(target: Floats, number: float) -> None:
         target[j] = number
 
 
-def over_rows(solve: Callable[..., None], n_rows: int, work_per_row: int, *arrays: Any) -> None:
-    """Call solve(*arrays, first, last) so that every row is in exactly one call."""
+def over_rows(solve: Callable[..., None], shape: tuple[int, int], work_per_row: int, *arrays: Any) -> None:
+    """Call solve(*arrays, first, last, *scratch) so that every row of (n, K) is in exactly one call.
+
+    Scratch space is that of `_Scratch`, which `tableau.workspace` makes sense of.
+    """
+    n_rows, n_classes = shape
     threads = min(_threads(), n_rows * work_per_row // _SERIAL_WORK)
     if threads <= 1:
-        solve(*arrays, 0, n_rows)
+        with _Scratch(0, n_classes) as scratch:
+            solve(*arrays, 0, n_rows, *scratch)
         return
     mine, *others = pairwise(n_rows * i // threads for i in range(threads + 1))
     errors: list[BaseException] = []
 
-    def part(first: int, last: int, finished: LockType) -> None:
+    def part(first: int, last: int, scratch: _Scratch, finished: LockType) -> None:
         try:
-            solve(*arrays, first, last)
+            with scratch as space:
+                solve(*arrays, first, last, *space)
         except BaseException as error:
             errors.append(error)
         finally:
@@ -87,17 +87,44 @@ def over_rows(solve: Callable[..., None], n_rows: int, work_per_row: int, *array
 
     # Threads of `threading` would first be waited for until they run.
     locks = []
-    for first, last in others:
+    for i, (first, last) in enumerate(others, start=1):
         locks.append(allocate_lock())
         locks[-1].acquire()
-        start_new_thread(part, (first, last, locks[-1]))
+        start_new_thread(part, (first, last, _Scratch(i, n_classes), locks[-1]))
     try:
-        solve(*arrays, *mine)
+        with _Scratch(0, n_classes) as scratch:
+            solve(*arrays, *mine, *scratch)
     finally:
         for lock in locks:
             lock.acquire()
     if errors:
         raise errors[0]
+
+
+class _Scratch:
+    """Memory for one part of the rows. Some is kept for the next call, as fresh memory is slow to touch.
+
+    What is in use is nobody else's: it is taken out of the store and put back at the end.
+    """
+
+    store: ClassVar[dict[tuple[int, int], tuple[Floats, Ints, Floats]]] = {}
+
+    def __init__(self, part: int, n_classes: int) -> None:
+        self.key = part, n_classes
+
+    def __enter__(self) -> tuple[Floats, Ints, Floats]:
+        kept = self.store.pop(self.key, None)
+        if kept is None:
+            nodes = self.key[1] + 1
+            # More pivots than this were never seen; a row that wants more is left to the linear program.
+            pivots = nodes + 50
+            kept = np.empty((20, 2 * nodes)), np.empty((8, nodes), np.int64), np.empty((2, pivots, nodes))
+        self.space = kept
+        return kept
+
+    def __exit__(self, *_: object) -> None:
+        if self.space[2].nbytes <= _KEPT_BYTES and len(self.store) < _KEPT_SPACES:
+            self.store[self.key] = self.space
 
 
 def _threads() -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from unimodal.projection import modes, pivoting, ties
-from unimodal.projection.compiled import Flags, Floats, Ints, over_rows
+from unimodal.projection.compiled import Flags, Floats, Ints, kernel, over_rows
 from unimodal.projection.pooling import pooled
 
 __all__ = ["best_mode_solve", "pooled", "solve", "xp"]
@@ -15,7 +15,9 @@ def solve(q: Floats, mode: Ints) -> tuple[Floats, Floats, Floats, Flags]:
     """The nearest distributions, their distances, the distances' slopes, and which rows are certified."""
     nearest, value, slope, certified = _results(q)
     weights = ties.weights(q.shape[1])
-    over_rows(pivoting.solve_rows, *_work(q), q, mode, weights, nearest, slope, value, certified)
+    over_rows(
+        pivoting.solve_rows, q.shape, work(q.shape[1]), q, mode, weights, nearest, slope, value, certified
+    )
     return nearest, value, slope, certified
 
 
@@ -24,15 +26,31 @@ def best_mode_solve(q: Floats) -> tuple[Floats, Floats, Floats, Ints, Flags]:
     nearest, value, slope, certified = _results(q)
     mode = np.empty(len(q), dtype=np.int64)
     weights = ties.weights(q.shape[1])
-    over_rows(modes.solve_rows, *_work(q), q, weights, nearest, slope, value, mode, certified)
+    over_rows(modes.solve_rows, q.shape, work(q.shape[1]), q, weights, nearest, slope, value, mode, certified)
     return nearest, value, slope, mode, certified
+
+
+def are_distributions(rows: Floats, sum_error: float) -> bool:
+    """Whether no row has a negative number or NaN, and all sum to 1: for the price of reading them once."""
+    return bool(_are_distributions(rows, sum_error))
+
+
+@kernel
+def _are_distributions(rows: Floats, sum_error: float) -> bool:
+    valid = True
+    for row in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            valid &= rows[row, j] >= 0.0
+            total += rows[row, j]
+        valid &= abs(total - 1.0) <= sum_error
+    return valid
 
 
 def _results(q: Floats) -> tuple[Floats, Floats, Floats, Flags]:
     return np.empty_like(q), np.empty(len(q)), np.empty_like(q), np.empty(len(q), dtype=np.bool_)
 
 
-def _work(q: Floats) -> tuple[int, int]:
-    """How many rows, and about how many elementary steps each: a few pivots of a few passes over K."""
-    n_rows, n_classes = q.shape
-    return n_rows, 60 * n_classes + 2 * n_classes**2
+def work(n_classes: int) -> int:
+    """About how many elementary steps a row takes: a few pivots of a few passes over K."""
+    return 60 * n_classes + 2 * n_classes**2

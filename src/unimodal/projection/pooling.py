@@ -21,32 +21,26 @@ of zeros first.
 
 import numpy as np
 
-from unimodal.projection.compiled import Floats, Ints, allocating_kernel, copy, kernel, over_rows
+from unimodal.projection.compiled import Floats, Ints, copy, kernel, over_rows
 
 
 def pooled(y: Floats, mode: Ints) -> Floats:
     """Project each row of `y` on the sequences that rise to its mode and fall after it, in L2."""
     out = np.empty_like(y)
-    over_rows(_pool_rows, len(y), 12 * y.shape[1], y, mode, out)
+    over_rows(_pool_rows, y.shape, 12 * y.shape[1], y, mode, out)
     return out
 
 
-@allocating_kernel
-def _pool_rows(y: Floats, mode: Ints, out: Floats, first: int, last: int) -> None:
-    n_classes = y.shape[1]
-    sums, counts = np.empty(2 * n_classes), np.empty(2 * n_classes)
-    ends = np.empty(n_classes + 1, np.int64)
-    for row in range(first, last):
-        _pool_row(y[row], mode[row], out[row], ends, sums, counts)
-
-
 @kernel
-def _pool_row(y: Floats, mode: int, out: Floats, ends: Ints, sums: Floats, counts: Floats) -> None:
-    if rises_and_falls(y, mode):
-        copy(y, out)
-    else:
-        pool(y, mode, out, ends, sums, counts)
-        settle(out, mode)
+def _pool_rows(
+    y: Floats, mode: Ints, out: Floats, first: int, last: int, real: Floats, whole: Ints, _terms: Floats
+) -> None:
+    for row in range(first, last):
+        if rises_and_falls(y[row], mode[row]):
+            copy(y[row], out[row])
+        else:
+            pool(y[row], mode[row], out[row], whole[0], real[0], real[1])
+            settle(out[row], mode[row])
 
 
 @kernel
