@@ -38,8 +38,19 @@ def kernel(function: Function) -> Function:
 
     Inlined, and without the bookkeeping of who owns which array: both cost more than small rows do.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-    options |= {"forceinline": True, **_WITHOUT_OWNERSHIP}
+    return _compiled(function, forceinline=True, **_WITHOUT_OWNERSHIP)
+
+
+def allocating_kernel(function: Function) -> Function:
+    """Compile a function that may allocate, to be called once for many rows.
+
+    Compilers know that arrays which they see allocated do not overlap.
+    """
+    return _compiled(function)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    options |= {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
     try:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
@@ -63,23 +74,23 @@ def fill(target: Floats, number: float) -> None:
 
 
 def over_rows(solve: Callable[..., None], shape: tuple[int, int], work_per_row: int, *arrays: Any) -> None:
-    """Call solve(*arrays, first, last, *scratch) so that every row of (n, K) is in exactly one call.
+    """Call solve(*arrays, first, last, terms) so that every row of (n, K) is in exactly one call.
 
-    Scratch space is that of `_Scratch`, which `tableau.workspace` makes sense of.
+    `terms` is scratch space, of shape (2, pivots, K + 1).
     """
     n_rows, n_classes = shape
     threads = min(_threads(), n_rows * work_per_row // _SERIAL_WORK)
     if threads <= 1:
-        with _Scratch(0, n_classes) as scratch:
-            solve(*arrays, 0, n_rows, *scratch)
+        with _Terms(0, n_classes) as terms:
+            solve(*arrays, 0, n_rows, terms)
         return
     mine, *others = pairwise(n_rows * i // threads for i in range(threads + 1))
     errors: list[BaseException] = []
 
-    def part(first: int, last: int, scratch: _Scratch, finished: LockType) -> None:
+    def part(i: int, first: int, last: int, finished: LockType) -> None:
         try:
-            with scratch as space:
-                solve(*arrays, first, last, *space)
+            with _Terms(i, n_classes) as terms:
+                solve(*arrays, first, last, terms)
         except BaseException as error:
             errors.append(error)
         finally:
@@ -90,10 +101,10 @@ def over_rows(solve: Callable[..., None], shape: tuple[int, int], work_per_row: 
     for i, (first, last) in enumerate(others, start=1):
         locks.append(allocate_lock())
         locks[-1].acquire()
-        start_new_thread(part, (first, last, _Scratch(i, n_classes), locks[-1]))
+        start_new_thread(part, (i, first, last, locks[-1]))
     try:
-        with _Scratch(0, n_classes) as scratch:
-            solve(*arrays, *mine, *scratch)
+        with _Terms(0, n_classes) as terms:
+            solve(*arrays, *mine, terms)
     finally:
         for lock in locks:
             lock.acquire()
@@ -101,30 +112,27 @@ def over_rows(solve: Callable[..., None], shape: tuple[int, int], work_per_row: 
         raise errors[0]
 
 
-class _Scratch:
-    """Memory for one part of the rows. Some is kept for the next call, as fresh memory is slow to touch.
+class _Terms:
+    """Memory for one part of the rows. It is kept for the next call, as fresh memory is slow to touch.
 
     What is in use is nobody else's: it is taken out of the store and put back at the end.
     """
 
-    store: ClassVar[dict[tuple[int, int], tuple[Floats, Ints, Floats]]] = {}
+    store: ClassVar[dict[tuple[int, int], Floats]] = {}
 
     def __init__(self, part: int, n_classes: int) -> None:
         self.key = part, n_classes
 
-    def __enter__(self) -> tuple[Floats, Ints, Floats]:
+    def __enter__(self) -> Floats:
         kept = self.store.pop(self.key, None)
-        if kept is None:
-            nodes = self.key[1] + 1
-            # More pivots than this were never seen; a row that wants more is left to the linear program.
-            pivots = nodes + 50
-            kept = np.empty((20, 2 * nodes)), np.empty((8, nodes), np.int64), np.empty((2, pivots, nodes))
-        self.space = kept
-        return kept
+        nodes = self.key[1] + 1
+        # More pivots than this were never seen; a row that wants more is left to the linear program.
+        self.terms = np.empty((2, nodes + 50, nodes)) if kept is None else kept
+        return self.terms
 
     def __exit__(self, *_: object) -> None:
-        if self.space[2].nbytes <= _KEPT_BYTES and len(self.store) < _KEPT_SPACES:
-            self.store[self.key] = self.space
+        if self.terms.nbytes <= _KEPT_BYTES and len(self.store) < _KEPT_SPACES:
+            self.store[self.key] = self.terms
 
 
 def _threads() -> int:

@@ -16,7 +16,16 @@ def solve(q: Floats, mode: Ints) -> tuple[Floats, Floats, Floats, Flags]:
     nearest, value, slope, certified = _results(q)
     weights = ties.weights(q.shape[1])
     over_rows(
-        pivoting.solve_rows, q.shape, work(q.shape[1]), q, mode, weights, nearest, slope, value, certified
+        pivoting.solve_rows,
+        q.shape,
+        work_per_row(q.shape[1]),
+        q,
+        mode,
+        weights,
+        nearest,
+        slope,
+        value,
+        certified,
     )
     return nearest, value, slope, certified
 
@@ -26,7 +35,18 @@ def best_mode_solve(q: Floats) -> tuple[Floats, Floats, Floats, Ints, Flags]:
     nearest, value, slope, certified = _results(q)
     mode = np.empty(len(q), dtype=np.int64)
     weights = ties.weights(q.shape[1])
-    over_rows(modes.solve_rows, q.shape, work(q.shape[1]), q, weights, nearest, slope, value, mode, certified)
+    over_rows(
+        modes.solve_rows,
+        q.shape,
+        work_per_row(q.shape[1]),
+        q,
+        weights,
+        nearest,
+        slope,
+        value,
+        mode,
+        certified,
+    )
     return nearest, value, slope, mode, certified
 
 
@@ -51,6 +71,6 @@ def _results(q: Floats) -> tuple[Floats, Floats, Floats, Flags]:
     return np.empty_like(q), np.empty(len(q)), np.empty_like(q), np.empty(len(q), dtype=np.bool_)
 
 
-def work(n_classes: int) -> int:
+def work_per_row(n_classes: int) -> int:
     """About how many elementary steps a row takes: a few pivots of a few passes over K."""
     return 60 * n_classes + 2 * n_classes**2

@@ -13,13 +13,13 @@ are. The most probable class is often not the best mode.
 
 import numpy as np
 
-from unimodal.projection.compiled import Flags, Floats, Ints, fill, kernel
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel
 from unimodal.projection.pivoting import solve_row
 from unimodal.projection.tableau import Work, workspace
 from unimodal.projection.ties import SAME_DISTANCE
 
 
-@kernel
+@allocating_kernel
 def solve_rows(
     q: Floats,
     weights: Floats,
@@ -30,13 +30,11 @@ def solve_rows(
     solved: Flags,
     first: int,
     last: int,
-    real: Floats,
-    whole: Ints,
     terms: Floats,
 ) -> None:
     """Project the rows from `first` to `last` and write their modes; `solved` says which are certified."""
     n_classes = q.shape[1]
-    work, bound, distance = workspace(real, whole, terms), real[11, :n_classes], real[12, :n_classes]
+    work, bound, distance = workspace(n_classes, terms), np.empty(n_classes), np.empty(n_classes)
     for row in range(first, last):
         here = slice(row, row + 1)
         solved[row] = _solve_row(

@@ -34,7 +34,7 @@ psi_j = mu_{j+1} - mu_j.
 
 import numpy as np
 
-from unimodal.projection.compiled import Flags, Floats, Ints, copy, fill, kernel
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, copy, fill, kernel
 from unimodal.projection.pooling import pool, rises_and_falls, settle
 from unimodal.projection.tableau import Work, add_start_column, form_column, form_row, refine, workspace
 
@@ -46,7 +46,7 @@ CERTIFIED = 5e-10
 """How far a certified distance may be from the optimum."""
 
 
-@kernel
+@allocating_kernel
 def solve_rows(
     q: Floats,
     mode: Ints,
@@ -57,12 +57,25 @@ def solve_rows(
     solved: Flags,
     first: int,
     last: int,
-    real: Floats,
-    whole: Ints,
     terms: Floats,
 ) -> None:
     """Project the rows from `first` to `last`; `solved` says which are certified."""
-    work = workspace(real, whole, terms)
+    _solve_rows(q, mode, weights, p, slope, value, solved, first, last, workspace(q.shape[1], terms))
+
+
+@kernel
+def _solve_rows(
+    q: Floats,
+    mode: Ints,
+    weights: Floats,
+    p: Floats,
+    slope: Floats,
+    value: Floats,
+    solved: Flags,
+    first: int,
+    last: int,
+    work: Work,
+) -> None:
     for row in range(first, last):
         solved[row] = solve_row(q[row], mode[row], weights, p[row], slope[row], value[row : row + 1], work)
 
@@ -98,7 +111,7 @@ def _start(q: Floats, mode: int, weights: Floats, p: Floats, work: Work) -> None
     n_blocks = pool(q, mode, p, work.ends, work.sums, work.counts)
     for e in range(n_blocks + 1):
         i = work.ends[e]
-        work.is_end[i] = 1
+        work.is_end[i] = True
         work.before[i] = work.ends[max(e - 1, 0)]
         work.after[i] = work.ends[min(e + 1, n_blocks)]
         work.basic[i] = n_classes + 1 + i
@@ -117,7 +130,7 @@ def _start_block(q: Floats, mode: int, weights: Floats, p: Floats, a: int, b: in
     """Set up the inner nodes of the block from a to b: mu with mu_a = mu_b = 0 and w at its bounds."""
     excess = rise = rise_tie = mu = mu_tie = 0.0
     for i in range(a + 1, b):
-        work.is_end[i] = 0
+        work.is_end[i] = False
         work.before[i] = a
         work.after[i] = b
         work.basic[i] = i

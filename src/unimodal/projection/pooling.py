@@ -21,7 +21,7 @@ of zeros first.
 
 import numpy as np
 
-from unimodal.projection.compiled import Floats, Ints, copy, kernel, over_rows
+from unimodal.projection.compiled import Floats, Ints, allocating_kernel, copy, kernel, over_rows
 
 
 def pooled(y: Floats, mode: Ints) -> Floats:
@@ -31,16 +31,21 @@ def pooled(y: Floats, mode: Ints) -> Floats:
     return out
 
 
-@kernel
-def _pool_rows(
-    y: Floats, mode: Ints, out: Floats, first: int, last: int, real: Floats, whole: Ints, _terms: Floats
-) -> None:
+@allocating_kernel
+def _pool_rows(y: Floats, mode: Ints, out: Floats, first: int, last: int, _terms: Floats) -> None:
+    n = y.shape[1] + 1
+    ends, sums, counts = np.empty(n, np.int64), np.empty(2 * n), np.empty(2 * n)
     for row in range(first, last):
-        if rises_and_falls(y[row], mode[row]):
-            copy(y[row], out[row])
-        else:
-            pool(y[row], mode[row], out[row], whole[0], real[0], real[1])
-            settle(out[row], mode[row])
+        _pool_row(y[row], mode[row], out[row], ends, sums, counts)
+
+
+@kernel
+def _pool_row(y: Floats, mode: int, out: Floats, ends: Ints, sums: Floats, counts: Floats) -> None:
+    if rises_and_falls(y, mode):
+        copy(y, out)
+    else:
+        pool(y, mode, out, ends, sums, counts)
+        settle(out, mode)
 
 
 @kernel

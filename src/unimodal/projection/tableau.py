@@ -7,7 +7,9 @@ rank one. Rows and columns are formed from both when they are needed.
 
 from typing import NamedTuple
 
-from unimodal.projection.compiled import Floats, Ints, fill, kernel
+import numpy as np
+
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel
 
 
 class Work(NamedTuple):
@@ -18,7 +20,7 @@ class Work(NamedTuple):
     counts: Floats
     before: Ints  # first node of the block around an inner node; for a block's end, the previous end
     after: Ints  # last node of that block; for a block's end, the next end
-    is_end: Ints  # 1 or 0
+    is_end: Flags
     basic: Ints
     nonbasic: Ints
     value: Floats  # of the basic variables
@@ -35,17 +37,16 @@ class Work(NamedTuple):
     right: Floats
 
 
-@kernel
-def workspace(real: Floats, whole: Ints, terms: Floats) -> Work:
-    """Divide up the scratch space of one thread."""
-    n = whole.shape[1]
+@allocating_kernel
+def workspace(n_classes: int, terms: Floats) -> Work:
+    """Scratch space for rows of `n_classes`."""
+    n = n_classes + 1
     return Work(
-        ends=whole[0], before=whole[1], after=whole[2], is_end=whole[3],
-        basic=whole[4], nonbasic=whole[5], flipped=whole[6],
-        sums=real[0], counts=real[1],
-        value=real[2, :n], tie=real[3, :n], cost=real[4, :n], side=real[5, :n], row=real[6, :n],
-        column=real[7, :n], flips=real[8, :n], flips_tie=real[9, :n], ratio=real[10, :n],
-        left=terms[0], right=terms[1],
+        np.empty(n, np.int64), np.empty(2 * n), np.empty(2 * n),
+        np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_),
+        np.empty(n, np.int64), np.empty(n, np.int64),
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
+        np.empty(n), np.empty(n), np.empty(n, np.int64), terms[0], terms[1],
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from unimodal.projection import ties
-from unimodal.projection.compiled import Flags, Floats, Ints, kernel, over_rows
-from unimodal.projection.kernels import work
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, kernel, over_rows
+from unimodal.projection.kernels import work_per_row
 from unimodal.projection.pivoting import solve_row
-from unimodal.projection.tableau import workspace
+from unimodal.projection.tableau import Work, workspace
 
 
 def regularised_likelihood(log_p: Tensor, y: Tensor, lam: float | Tensor) -> Tensor | None:
@@ -44,7 +44,7 @@ class _Regularised(torch.autograd.Function):
         certified = np.empty(len(rows), dtype=np.bool_)
         n_classes = rows.shape[1]
         arrays = rows, labels, strengths, ties.weights(n_classes), loss, slope, certified
-        over_rows(_regularise_rows, rows.shape, work(n_classes), *arrays)
+        over_rows(_regularise_rows, rows.shape, work_per_row(n_classes), *arrays)
         ctx.save_for_backward(log_p, y, torch.from_numpy(slope).view(log_p.shape))
         return torch.from_numpy(loss).view(y.shape), bool(certified.all())
 
@@ -57,7 +57,7 @@ class _Regularised(torch.autograd.Function):
         return outer.unsqueeze(-1) * slope, None, None
 
 
-@kernel
+@allocating_kernel
 def _regularise_rows(
     log_p: Floats,
     y: Ints,
@@ -68,19 +68,36 @@ def _regularise_rows(
     certified: Flags,
     first: int,
     last: int,
-    real: Floats,
-    whole: Ints,
     terms: Floats,
 ) -> None:
-    n_classes = log_p.shape[1]
-    work = workspace(real, whole, terms)
-    q, p, psi, distance = real[13, :n_classes], real[14, :n_classes], real[15, :n_classes], real[16, :1]
+    n = log_p.shape[1]
+    q, p, psi, distance, work = np.empty(n), np.empty(n), np.empty(n), np.empty(1), workspace(n, terms)
     for row in range(first, last):
-        for j in range(n_classes):
-            q[j] = np.exp(np.float64(log_p[row, j]))
-        label = y[row]
-        certified[row] = solve_row(q, label, weights, p, psi, distance, work)
-        loss[row] = lam[row] * distance[0] - log_p[row, label]
-        for j in range(n_classes):
-            slope[row, j] = lam[row] * psi[j] * q[j]
-        slope[row, label] -= 1.0
+        here = slice(row, row + 1)
+        certified[row] = _regularise_row(
+            log_p[row], y[row], lam[row], weights, loss[here], slope[row], q, p, psi, distance, work
+        )
+
+
+@kernel
+def _regularise_row(
+    log_p: Floats,
+    y: int,
+    lam: float,
+    weights: Floats,
+    loss: Floats,
+    slope: Floats,
+    q: Floats,
+    p: Floats,
+    psi: Floats,
+    distance: Floats,
+    work: Work,
+) -> bool:
+    for j in range(len(q)):
+        q[j] = np.exp(np.float64(log_p[j]))
+    certified = solve_row(q, y, weights, p, psi, distance, work)
+    loss[0] = lam * distance[0] - log_p[y]
+    for j in range(len(q)):
+        slope[j] = lam * psi[j] * q[j]
+    slope[y] -= 1.0
+    return certified
