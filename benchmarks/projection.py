@@ -21,6 +21,7 @@ import unimodal as um
 
 Floats = NDArray[np.float64]
 BATCH = 4096
+TURN = 0.003
 PEER = "scipy.optimize.linprog, K×K"
 LP_ROWS = {3: 40, 5: 40, 10: 40, 70: 2, 100: 1}
 
@@ -62,7 +63,7 @@ def against_the_program(rounds: int) -> list[list[str]]:
             "32 rows": projecting(q[:32], mode[:32]),
         }
         sizes = dict(zip(candidates, (n_rows, BATCH, BATCH, 32), strict=True))
-        seconds = best_seconds(candidates, rounds if n_classes < 50 else 5)
+        seconds = best_seconds(candidates, rounds if n_classes < 50 else 5, TURN)
         speed = {name: size / seconds[name] for name, size in sizes.items()}
         ratio = speed["given mode"] / speed[PEER]
         rows.append([str(n_classes), *(f"{each:,.0f}" for each in speed.values()), f"{ratio:,.0f}"])
@@ -77,7 +78,7 @@ def against_softmax(rounds: int) -> list[list[str]]:
         p = um.project(q, mode)
         softmax = partial(torch.softmax, torch.from_numpy(np.log(p + 1e-9)), -1)
         candidates: dict[str, Callable[[], object]] = {"softmax": softmax, "project": projecting(p, mode)}
-        seconds = best_seconds(candidates, rounds)
+        seconds = best_seconds(candidates, rounds, TURN)
         speeds = (f"{BATCH / each / 1e6:.1f}" for each in seconds.values())
         rows.append([str(n_classes), *speeds, f"{seconds['project'] / seconds['softmax']:.2f}"])
     return rows
@@ -105,7 +106,7 @@ def training_steps(rounds: int) -> list[list[str]]:
         candidates = {
             name: training_step(name, n_classes) for name in ("ce", "wu-wass", "wu-kl", "un", "co2")
         }
-        seconds = best_seconds(candidates, 3 * rounds)
+        seconds = best_seconds(candidates, 3 * rounds, TURN)
         ratios = (f"{seconds[name] / seconds['ce']:.2f}" for name in candidates if name != "ce")
         rows.append([str(n_classes), f"{seconds['ce'] * 1e6:.0f}", *ratios])
     return rows
@@ -125,7 +126,7 @@ def growth(rounds: int, path: Path) -> None:
         for n_classes in classes:
             q, mode = distributions(max(32, 40_000 // n_classes), n_classes)
             q = um.project(q, mode) if shift else q
-            times.append(best_seconds({"": projecting(q, mode)}, rounds)[""] / len(q) * 1e6)
+            times.append(best_seconds({"": projecting(q, mode)}, rounds, TURN)[""] / len(q) * 1e6)
         left.plot(classes, times, "o-", label=label, markersize=3)
     left.set_xlabel("classes K")
     batches = tuple(4**i for i in range(10))

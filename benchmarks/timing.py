@@ -6,22 +6,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-TURN = 0.003
-"""Seconds."""
 
-
-def best_seconds(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def best_seconds(
+    candidates: Mapping[str, Callable[[], object]], rounds: int, turn: float = 0.0
+) -> dict[str, float]:
     """The fastest run of each candidate; a busy machine slows all of them alike.
 
-    A turn lasts a few milliseconds, as work like this comes in loops: one step of training after another.
+    In each round every candidate runs once, in the caches that the others left behind; or again and again
+    for the seconds of a `turn`, where what is measured comes in loops: one step of training after another.
     """
     best = dict.fromkeys(candidates, float("inf"))
     for candidate in candidates.values():
         candidate()
     for _ in range(rounds):
         for name, candidate in candidates.items():
-            end = time.perf_counter() + TURN
-            start = 0.0
+            end = time.perf_counter() + turn
+            start = -1.0
             while start < end:
                 start = time.perf_counter()
                 candidate()

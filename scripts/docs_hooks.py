@@ -9,12 +9,18 @@ from unimodal.methods import METHODS
 from unimodal.metrics import METRICS
 
 README = Path(__file__).parents[1] / "README.md"
+RESULTS = README.parent / "benchmarks" / "RESULTS.md"
 REPOSITORY_FILES = {"benchmarks/RESULTS.md": "the repository's benchmarks folder"}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in the marked places of a page."""
-    parts = {"readme": readme, "methods": methods_table, "metrics": metrics_table}
+    parts = {
+        "readme": readme,
+        "methods": methods_table,
+        "metrics": metrics_table,
+        "projection_results": projection_results,
+    }
     return re.sub(r"<!-- (\w+) -->", lambda mark: parts[mark[1]](), markdown)
 
 
@@ -24,6 +30,12 @@ def readme() -> str:
     for path, name in REPOSITORY_FILES.items():
         text = re.sub(rf"\[([^\]]*)\]\({re.escape(path)}\)", rf"\1 (`{path}`, in {name})", text)
     return text
+
+
+def projection_results() -> str:
+    """The first table of the projection's measurements."""
+    section = RESULTS.read_text(encoding="utf-8").split("## Projection", 1)[1]
+    return section[section.index("|") :].split("\n\n", 1)[0]
 
 
 def methods_table() -> str:

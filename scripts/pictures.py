@@ -39,7 +39,7 @@ def triangle(ax: "Axes") -> None:
 def arrows(ax: "Axes", q: NDArray[np.float64]) -> None:
     """From each point to the nearest one inside."""
     for start, end in zip(q @ CORNERS, um.project(q) @ CORNERS, strict=True):
-        ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 0.9})
+        ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0})
         ax.plot(*start, "o", color=RED, markersize=4)
 
 
@@ -51,6 +51,7 @@ def bars(ax: "Axes", q: NDArray[np.float64]) -> None:
     ax.bar(classes + 0.2, p, width=0.4, color=MODES[1], label=f"nearest with one, at {mode}")
     ax.set_xlabel(f"class; {um.distance(q):.2f} of mass x classes moved")
     ax.set_ylabel("probability")
+    ax.set_ylim(top=1.35 * q.max())  # room for the legend
     ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
 
