@@ -39,7 +39,12 @@ def triangle(ax: "Axes") -> None:
 def arrows(ax: "Axes", q: NDArray[np.float64]) -> None:
     """From each point to the nearest one inside."""
     for start, end in zip(q @ CORNERS, um.project(q) @ CORNERS, strict=True):
-        ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0})
+        ax.annotate(
+            "",
+            end,
+            start,
+            arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0},
+        )
         ax.plot(*start, "o", color=RED, markersize=4)
 
 

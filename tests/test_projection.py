@@ -207,6 +207,20 @@ def test_a_program_without_a_solution_says_so():
         program.nearest(np.array([-1.0, 1.0, 1.0]))
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_kernels_leave_rows_with_nan_and_infinities_as_nan(bad):
+    q, mode = (part.numpy() for part in draw("dirichlet 1", 5, 8))
+    expected = (*kernels.solve(q, mode), *kernels.best_mode_solve(q), kernels.pooled(q, mode))
+    q[3, 4] = bad
+    found = (*kernels.solve(q, mode), *kernels.best_mode_solve(q), kernels.pooled(q, mode))
+    assert not found[3][3]
+    assert not found[8][3]
+    for part in (found[0], found[1], found[4], found[5], found[9]):
+        assert np.isnan(part[3]).all()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.delete(a, 3, axis=0), np.delete(b, 3, axis=0))
+
+
 # As a tool
 
 

@@ -232,6 +232,19 @@ def test_every_pair_is_finite_where_probabilities_underflow(projection, penalty)
         assert bool(slope.isfinite().all())
 
 
+@pytest.mark.parametrize("name", ["wu-wass", "wu-kl"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_training_that_has_diverged_sees_nan_in_its_own_rows(name, bad):
+    method = um.make_method(name, 6)
+    outputs = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([0, 3, 5, 1])
+    expected = method.loss(outputs, y)
+    outputs[2, 3] = bad
+    found = method.loss(outputs, y)
+    assert found.isnan().tolist() == [False, False, True, False]
+    assert torch.equal(found[[0, 1, 3]], expected[[0, 1, 3]])
+
+
 # Threads and processes
 
 

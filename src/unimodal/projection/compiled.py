@@ -12,6 +12,7 @@ import sys
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numba
@@ -27,6 +28,10 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # An option for those who write numba's own parts, so it may go away; without it kernels are only slower.
 _WITHOUT_OWNERSHIP = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+_SOURCES = tuple(
+    (path.name, path.stat().st_mtime, path.stat().st_size)
+    for path in sorted(Path(__file__).parent.glob("*.py"))
+)
 _SERIAL_WORK = 700_000
 """Below so many elementary steps (about half a millisecond) threads cost more than they save."""
 _KEPT_BYTES, _KEPT_SPACES = 1 << 22, 16
@@ -55,6 +60,10 @@ def _compiled(function: Function, **options: Any) -> Function:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
         compiled = numba.njit(**options)(function)
+    # Numba compiles anew when a function's own file has changed, but kernels contain those of other files.
+    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
+        cache_file._source_stamp = _SOURCES
     result: Function = compiled
     return result
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel
 from unimodal.projection.pivoting import solve_row
+from unimodal.projection.pooling import is_finite
 from unimodal.projection.tableau import Work, workspace
 from unimodal.projection.ties import SAME_DISTANCE
 
@@ -54,6 +55,9 @@ def _solve_row(
     distance: Floats,
     work: Work,
 ) -> bool:
+    if not is_finite(q):
+        mode[0] = 0
+        return solve_row(q, 0, weights, p, slope, value, work)
     _lower_bounds(q, bound)
     fill(distance, np.inf)
     least = np.inf

@@ -35,7 +35,7 @@ psi_j = mu_{j+1} - mu_j.
 import numpy as np
 
 from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, copy, fill, kernel
-from unimodal.projection.pooling import pool, rises_and_falls, settle
+from unimodal.projection.pooling import is_finite, pool, rises_and_falls, settle
 from unimodal.projection.tableau import Work, add_start_column, form_column, form_row, refine, workspace
 
 FEASIBLE = 1e-9
@@ -90,6 +90,11 @@ def solve_row(
         fill(slope, 0.0)
         value[0] = 0.0
         return True
+    if not is_finite(q):
+        fill(p, np.nan)
+        fill(slope, np.nan)
+        value[0] = np.nan
+        return False
     _start(q, mode, weights, p, work)
     n_terms = 0
     while True:

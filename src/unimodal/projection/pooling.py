@@ -21,7 +21,7 @@ of zeros first.
 
 import numpy as np
 
-from unimodal.projection.compiled import Floats, Ints, allocating_kernel, copy, kernel, over_rows
+from unimodal.projection.compiled import Floats, Ints, allocating_kernel, copy, fill, kernel, over_rows
 
 
 def pooled(y: Floats, mode: Ints) -> Floats:
@@ -43,6 +43,8 @@ def _pool_rows(y: Floats, mode: Ints, out: Floats, first: int, last: int, _terms
 def _pool_row(y: Floats, mode: int, out: Floats, ends: Ints, sums: Floats, counts: Floats) -> None:
     if rises_and_falls(y, mode):
         copy(y, out)
+    elif not is_finite(y):
+        fill(out, np.nan)
     else:
         pool(y, mode, out, ends, sums, counts)
         settle(out, mode)
@@ -57,6 +59,15 @@ def rises_and_falls(q: Floats, mode: int) -> bool:
     for j in range(mode + 1, len(q)):
         unimodal &= q[j - 1] >= q[j]
     return unimodal
+
+
+@kernel
+def is_finite(y: Floats) -> bool:
+    """Whether a row has neither NaN nor infinities, with which comparisons would lead nowhere."""
+    total = 0.0
+    for j in range(len(y)):
+        total += y[j] - y[j]
+    return total == 0.0
 
 
 @kernel

@@ -53,8 +53,10 @@ def _solve_w1(engine: ModuleType, q: Any, mode: Any) -> Solution:
         nearest, value, slopes, certified = engine.solve(q, mode)
         modes = mode
     if not bool(certified.all()):
-        for row, is_certified in enumerate(certified.tolist()):
-            if not is_certified:
+        # Where there is NaN, as in a training that has diverged, the result is NaN as well.
+        hopeless = (value != value) & (q != q).any(-1)
+        for row, is_done in enumerate((certified | hopeless).tolist()):
+            if not is_done:
                 by_program = _by_program(q[row].tolist(), mode if mode is None else int(mode[row]))
                 results = (nearest, value, slopes, modes) if mode is None else (nearest, value, slopes)
                 for result, values in zip(results, by_program, strict=False):
