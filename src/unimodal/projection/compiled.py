@@ -34,6 +34,8 @@ _SOURCES = tuple(
 )
 _SERIAL_WORK = 700_000
 """Below so many elementary steps (about half a millisecond) threads cost more than they save."""
+_LAUNCH = 60_000
+"""Elementary steps that can be taken while another thread is started."""
 _KEPT_BYTES, _KEPT_SPACES = 1 << 22, 16
 """How large a scratch space may be, and how many there may be, to be kept."""
 
@@ -93,7 +95,11 @@ def over_rows(solve: Callable[..., None], shape: tuple[int, int], work_per_row: 
         with _Terms(0, n_classes) as terms:
             solve(*arrays, 0, n_rows, terms)
         return
-    mine, *others = pairwise(n_rows * i // threads for i in range(threads + 1))
+    # This thread starts at once and takes more.
+    first_row = min(n_rows, (n_rows + (threads - 1) * (_LAUNCH // work_per_row)) // threads)
+    rest = n_rows - first_row
+    mine = 0, first_row
+    others = pairwise(first_row + rest * i // (threads - 1) for i in range(threads))
     errors: list[BaseException] = []
 
     def part(i: int, first: int, last: int, finished: LockType) -> None:

@@ -42,6 +42,8 @@ FEASIBLE = 1e-9
 """How far a basic variable may lie beyond its bound."""
 PIVOT = 1e-10
 """The smallest entry of the tableau that is taken for one."""
+MANY = 64
+"""From how many classes on rounding errors are compensated."""
 CERTIFIED = 5e-10
 """How far a certified distance may be from the optimum."""
 
@@ -326,9 +328,11 @@ def _read_off(q: Floats, mode: int, p: Floats, slope: Floats, value: Floats, wor
     dual = negative = lost = disorder = 0.0
     for j in range(n_classes):
         negative = max(negative, -multiplier if j <= mode else multiplier)
-        rounded = multiplier + (slope[j] - lost)
-        lost = (rounded - multiplier) - (slope[j] - lost)  # Kahan's sum: multipliers reach 1e5
-        multiplier = rounded
+        change = slope[j] - lost
+        before = multiplier
+        multiplier += change
+        if n_classes > MANY:  # Kahan's sum: the multipliers of a thousand classes reach 1e5
+            lost = (multiplier - before) - change
         dual += slope[j] * q[j]
         step = p[j] - p[j - 1] if j > 0 else p[0]
         disorder = max(disorder, -step if j <= mode else step)
