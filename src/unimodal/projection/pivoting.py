@@ -253,13 +253,10 @@ def _entering(direction: float, step: float, step_tie: float, weights: Floats, w
     left, left_tie = abs(step), step_tie * direction
     n_flips = 0
     while True:
-        column, smallest = -1, np.inf
-        for j in range(n):
-            if ratio[j] < smallest or (
-                ratio[j] == smallest and column >= 0 and abs(row[j]) > abs(row[column])
-            ):
-                column, smallest = j, ratio[j]
-        if column < 0 or work.nonbasic[column] < n:  # a lambda has no other bound to flip to
+        column = _smallest(ratio, row)
+        if ratio[column] == np.inf:
+            return -1, n_flips
+        if work.nonbasic[column] < n:  # a lambda has no other bound to flip to
             return column, n_flips
         gain = 2.0 * abs(row[column])
         left -= gain
@@ -269,6 +266,23 @@ def _entering(direction: float, step: float, step_tie: float, weights: Floats, w
         ratio[column] = np.inf
         work.flipped[n_flips] = column
         n_flips += 1
+
+
+@kernel
+def _smallest(ratio: Floats, row: Floats) -> int:
+    """Where the smallest ratio is, and of equal ones that with the largest entry in `row`.
+
+    Numbers that are not negative are ordered as their bits, the least of which is found without branches.
+    """
+    bits = ratio.view(np.int64)
+    least = bits[0]
+    for j in range(len(bits)):
+        least = min(least, bits[j])
+    best, size = 0, -1.0
+    for j in range(len(bits)):
+        if bits[j] == least and abs(row[j]) > size:
+            best, size = j, abs(row[j])
+    return best
 
 
 @kernel
