@@ -87,7 +87,7 @@ def fill(target: Floats, number: float) -> None:
 def over_rows(solve: Callable[..., None], shape: tuple[int, int], work_per_row: int, *arrays: Any) -> None:
     """Call solve(*arrays, first, last, terms) so that every row of (n, K) is in exactly one call.
 
-    `terms` is scratch space, of shape (2, pivots, K + 1).
+    `terms` is scratch space for pivots, of shape (2, pivots, nodes), the nodes padded to whole vectors.
     """
     n_rows, n_classes = shape
     threads = min(_threads(), n_rows * work_per_row // _SERIAL_WORK)
@@ -140,7 +140,7 @@ class _Terms:
 
     def __enter__(self) -> Floats:
         kept = self.store.pop(self.key, None)
-        nodes = self.key[1] + 1
+        nodes = (self.key[1] // 8 + 1) * 8
         # More pivots than this were never seen; a row that wants more is left to the linear program.
         self.terms = np.empty((2, nodes + 50, nodes)) if kept is None else kept
         return self.terms

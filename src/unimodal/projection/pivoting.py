@@ -171,30 +171,29 @@ def _start_block(q: Floats, mode: int, weights: Floats, p: Floats, a: int, b: in
 @kernel
 def _leaving(weights: Floats, work: Work) -> int:
     """The row that lies farthest beyond its bound, or -1 if none does; by the tie if no value does."""
-    n = len(work.value)
+    n = work.nodes
     over = work.flips
-    for i in range(n):
+    for i in range(len(over)):
         over[i] = abs(work.value[i]) - 1.0 if work.basic[i] >= n else -work.value[i]
-    row, worst = -1, FEASIBLE
-    for i in range(1, n - 1):
-        if over[i] > worst:
-            row, worst = i, over[i]
-    if row >= 0:
-        return row
+    over[0] = over[n - 1] = 0.0
+    worst = _largest(over)
+    if over[worst] > FEASIBLE:
+        return worst
+    row, worst_tie = -1, FEASIBLE
     for i in range(1, n - 1):
         if over[i] > -FEASIBLE:
             over_tie = -work.tie[i]
             if work.basic[i] >= n:
                 over_tie = (work.tie[i] if work.value[i] > 0.0 else -work.tie[i]) - weights[work.basic[i] - n]
-            if over_tie > worst:
-                row, worst = i, over_tie
+            if over_tie > worst_tie:
+                row, worst_tie = i, over_tie
     return row
 
 
 @kernel
 def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bool:
     """Let the variable of `row` leave for the bound it has crossed; False if no variable can enter."""
-    n = len(work.value)
+    n = work.nodes
     leaving = work.basic[row]
     bound = bound_tie = 0.0
     if leaving >= n:
@@ -214,7 +213,7 @@ def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bo
     inverse = 1.0 / work.row[entering]
     step *= inverse
     step_tie *= inverse
-    for i in range(1, n - 1):
+    for i in range(len(work.value)):
         work.value[i] += work.column[i] * step
         work.tie[i] += work.column[i] * step_tie
     variable = work.nonbasic[entering]
@@ -229,7 +228,7 @@ def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bo
 
     slide = work.cost[entering] * inverse
     left, right = work.left[n_terms], work.right[n_terms]
-    for j in range(n):
+    for j in range(len(work.cost)):
         cost = work.cost[j] - slide * work.row[j]
         work.cost[j] = min(cost, 0.0) if work.side[j] > 0.0 else max(cost, 0.0)
         left[j] = work.column[j]
@@ -246,9 +245,9 @@ def _entering(direction: float, step: float, step_tie: float, weights: Floats, w
 
     Returns the column, or -1, and how many columns in `work.flipped` are to be flipped.
     """
-    n = len(work.value)
+    n = work.nodes
     row, ratio = work.row, work.ratio
-    for j in range(n):
+    for j in range(len(ratio)):
         ratio[j] = abs(work.cost[j] / row[j]) if row[j] * work.side[j] * direction > PIVOT else np.inf
     left, left_tie = abs(step), step_tie * direction
     n_flips = 0
@@ -266,6 +265,19 @@ def _entering(direction: float, step: float, step_tie: float, weights: Floats, w
         ratio[column] = np.inf
         work.flipped[n_flips] = column
         n_flips += 1
+
+
+@kernel
+def _largest(over: Floats) -> int:
+    """Where the largest number is, if any is positive: as in `_smallest`, where bits are explained."""
+    bits = over.view(np.int64)
+    most = bits[0]
+    for i in range(len(bits)):
+        most = max(most, bits[i])
+    i = 0
+    while bits[i] != most:
+        i += 1
+    return i
 
 
 @kernel
@@ -288,7 +300,7 @@ def _smallest(ratio: Floats, row: Floats) -> int:
 @kernel
 def _flip(n_flips: int, mode: int, weights: Floats, n_terms: int, work: Work) -> None:
     """Move the chosen nonbasic variables w from one bound to the other."""
-    n = len(work.value)
+    n = work.nodes
     change, change_tie = work.flips, work.flips_tie
     fill(change, 0.0)
     fill(change_tie, 0.0)
@@ -306,10 +318,10 @@ def _flip(n_flips: int, mode: int, weights: Floats, n_terms: int, work: Work) ->
             factor_tie += size * weights[work.nonbasic[column] - n]
         if factor != 0.0 or factor_tie != 0.0:
             left = work.left[t]
-            for i in range(n):
+            for i in range(len(change)):
                 change[i] += factor * left[i]
                 change_tie[i] += factor_tie * left[i]
-    for i in range(n):
+    for i in range(len(change)):
         work.value[i] += change[i]
         work.tie[i] += change_tie[i]
     for k in range(n_flips):

@@ -13,8 +13,12 @@ from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel,
 
 
 class Work(NamedTuple):
-    """Scratch space of one thread. Variables are numbered lambda_i -> i and w_i -> K + 1 + i."""
+    """Scratch space of one thread. Variables are numbered lambda_i -> i and w_i -> K + 1 + i.
 
+    What is indexed by nodes is padded with zeros to whole vectors of the processor.
+    """
+
+    nodes: int
     ends: Ints
     sums: Floats
     counts: Floats
@@ -40,13 +44,14 @@ class Work(NamedTuple):
 @allocating_kernel
 def workspace(n_classes: int, terms: Floats) -> Work:
     """Scratch space for rows of `n_classes`."""
-    n = n_classes + 1
+    n = terms.shape[2]
     return Work(
+        n_classes + 1,
         np.empty(n, np.int64), np.empty(2 * n), np.empty(2 * n),
         np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_),
-        np.empty(n, np.int64), np.empty(n, np.int64),
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n),
-        np.empty(n), np.empty(n), np.empty(n, np.int64), terms[0], terms[1],
+        np.zeros(n, np.int64), np.zeros(n, np.int64),
+        np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n),
+        np.zeros(n), np.zeros(n), np.empty(n, np.int64), terms[0], terms[1],
     )  # fmt: skip
 
 
@@ -97,7 +102,7 @@ def refine(mode: int, n_terms: int, work: Work) -> None:
 
     A thousand classes have multipliers of 1e5, and the rounding of a hundred updates shows.
     """
-    n = len(work.value)
+    n = work.nodes
     mu, lacking = work.column, work.row
     fill(mu, 0.0)
     for i in range(1, n - 1):
