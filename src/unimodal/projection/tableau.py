@@ -59,21 +59,21 @@ def workspace(n_classes: int, terms: Floats) -> Work:
 def form_row(i: int, mode: int, n_terms: int, work: Work) -> None:
     """Form row i of the tableau in `work.row`."""
     row = work.row
-    fill(row, 0.0)
     a, b = work.before[i], work.after[i]
+    sign = 1.0 if i <= mode else -1.0
     if work.is_end[i]:
-        sign = 1.0 if i <= mode else -1.0
         below, above = 1.0 / (i - a), 1.0 / (b - i)
-        row[i] = -sign * (below + above)
-        _add_line(row, a + 1, i, -below, a, b)
-        _add_line(row, i + 1, b, above, b, b)
     else:
-        sign = 1.0 if i <= mode else -1.0
         below, above = sign * (b - i) / (b - a), sign * (i - a) / (b - a)
-        _add_line(row, a + 1, i + 1, -below, a, b)
-        _add_line(row, i + 1, b, above, b, b)
+    fill(row, 0.0)
+    inner = row[a + 1 : b]
+    for k in range(len(inner)):
+        node = a + 1 + k
+        inner[k] = below * (a - node) if node <= i else above * (node - b)
     row[a] = below if a <= mode else -below
     row[b] = above if b <= mode else -above
+    if work.is_end[i]:
+        row[i] = -sign * (below + above)
     for t in range(n_terms):
         factor = work.left[t, i]
         if factor != 0.0:
@@ -133,30 +133,15 @@ def add_start_column(j: int, factor: float, mode: int, work: Work, out: Floats) 
     a, b = work.before[j], work.after[j]
     if work.is_end[j]:
         sign = factor if j <= mode else -factor
-        if a < j:
-            below = sign / (j - a)
-            out[a] += below
-            out[j] -= below
-            _add_line(out, a + 1, j, below, a, mode)
-        if j < b:
-            above = sign / (b - j)
-            out[b] += above
-            out[j] -= above
-            _add_line(out, j + 1, b, -above, b, mode)
+        below, above = sign / (j - a) if a < j else 0.0, sign / (b - j) if j < b else 0.0
+        # The lines to both sides meet at j, which they give `factor` too much.
+        out[j] -= below + above + (factor if a < j and j < b else 0.0)
     else:
         below, above = factor * (j - b) / (b - a), factor * (a - j) / (b - a)
-        out[a] += below
-        out[b] += above
-        _add_line(out, a + 1, j + 1, below, a, mode)
-        _add_line(out, j + 1, b, -above, b, mode)
-
-
-@kernel
-def _add_line(out: Floats, first: int, stop: int, slope: float, zero: int, mode: int) -> None:
-    """Add slope (i - zero) at the nodes i = first ... stop - 1, and its negative at those after the mode."""
-    turn = min(max(mode + 1, first), stop)
-    before, after = out[first:turn], out[turn:stop]
-    for k in range(len(before)):
-        before[k] += slope * (k + first - zero)
-    for k in range(len(after)):
-        after[k] -= slope * (k + turn - zero)
+    out[a] += below
+    out[b] += above
+    inner = out[a + 1 : b]
+    for k in range(len(inner)):
+        node = a + 1 + k
+        height = below * (node - a) if node <= j else above * (b - node)
+        inner[k] += height if node <= mode else -height
