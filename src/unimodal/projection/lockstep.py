@@ -282,8 +282,7 @@ def _entering(
     n = row.shape[1]
     eligible = row * basis.side * direction > PIVOT  # (n, nodes), as all that follows
     ratio = torch.where(eligible, (basis.cost / row).abs(), torch.inf)
-    by_size = row.abs().sort(dim=1, descending=True, stable=True).indices
-    order = by_size.gather(1, ratio.gather(1, by_size).sort(dim=1, stable=True).indices)
+    order = ratio.sort(dim=1, stable=True).indices
     can_flip = eligible & (basis.nonbasic >= n)
     gain = torch.where(can_flip, 2.0 * row.abs(), torch.inf)
     gain_tie = torch.where(can_flip, gain * weights[basis.nonbasic], 0.0)

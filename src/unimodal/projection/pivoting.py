@@ -252,7 +252,7 @@ def _entering(direction: float, step: float, step_tie: float, weights: Floats, w
     left, left_tie = abs(step), step_tie * direction
     n_flips = 0
     while True:
-        column = _smallest(ratio, row)
+        column = _smallest(ratio)
         if ratio[column] == np.inf:
             return -1, n_flips
         if work.nonbasic[column] < n:  # a lambda has no other bound to flip to
@@ -269,31 +269,31 @@ def _entering(direction: float, step: float, step_tie: float, weights: Floats, w
 
 @kernel
 def _largest(over: Floats) -> int:
-    """Where the largest number is, if any is positive: as in `_smallest`, where bits are explained."""
+    """Where the largest number is, if any is positive: as in `_smallest`."""
     bits = over.view(np.int64)
     most = bits[0]
     for i in range(len(bits)):
         most = max(most, bits[i])
-    i = 0
-    while bits[i] != most:
-        i += 1
-    return i
+    best = 0
+    while bits[best] != most:
+        best += 1
+    return best
 
 
 @kernel
-def _smallest(ratio: Floats, row: Floats) -> int:
-    """Where the smallest ratio is, and of equal ones that with the largest entry in `row`.
+def _smallest(ratio: Floats) -> int:
+    """Where the smallest ratio is.
 
-    Numbers that are not negative are ordered as their bits, the least of which is found without branches.
+    Numbers that are not negative are ordered as their bits are. The least of these, unlike the least of
+    numbers that could be NaN, is found without branches.
     """
     bits = ratio.view(np.int64)
     least = bits[0]
     for j in range(len(bits)):
         least = min(least, bits[j])
-    best, size = 0, -1.0
-    for j in range(len(bits)):
-        if bits[j] == least and abs(row[j]) > size:
-            best, size = j, abs(row[j])
+    best = 0
+    while bits[best] != least:
+        best += 1
     return best
 
 
