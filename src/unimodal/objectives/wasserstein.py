@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unimodal.heads.base import chosen, keep
 from unimodal.objectives.base import DistributionObjective, at_label, non_negative
-from unimodal.projection.autograd import is_plain, nearest
+from unimodal.projection.autograd import nearest
 from unimodal.projection.divergences import METRICS, divergence
 from unimodal.projection.training import regularised_likelihood
 
@@ -33,7 +33,7 @@ class NearestUnimodal(DistributionObjective):
         self, log_prob: Float[Tensor, "..."], y: Int[Tensor, "..."], dim: int
     ) -> Float[Tensor, "..."]:
         log_p = log_prob if dim == -1 else log_prob.movedim(dim, -1)
-        if self.projection == self.penalty == "w1" and is_plain(log_p) and is_plain(y):
+        if self.projection == self.penalty == "w1":
             loss = regularised_likelihood(log_p, y, self.lam)
             if loss is not None:
                 return loss

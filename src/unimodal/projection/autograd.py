@@ -132,13 +132,15 @@ _solve = torch.library.custom_op(
 )
 
 
-def is_plain(tensor: Tensor) -> bool:
-    """Whether this is an ordinary tensor of the CPU, with values to look at."""
-    return (
+def is_plain(*tensors: Tensor) -> bool:
+    """Whether these are ordinary tensors of the CPU, with values to look at."""
+    if torch.compiler.is_compiling():
+        return False
+    return all(
         type(tensor) is Tensor
         and tensor.device.type in KERNEL_DEVICES
-        and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        for tensor in tensors
     )
 
 

@@ -84,47 +84,47 @@ def fill(target: Floats, number: float) -> None:
         target[j] = number
 
 
-def over_rows(solve: Callable[..., None], shape: tuple[int, int], work_per_row: int, *arrays: Any) -> None:
+def over_rows(solve: Callable[..., bool], shape: tuple[int, int], work_per_row: int, *arrays: Any) -> bool:
     """Call solve(*arrays, first, last, terms) so that every row of (n, K) is in exactly one call.
 
-    `terms` is scratch space for pivots, of shape (2, pivots, nodes), the nodes padded to whole vectors.
+    `terms` is scratch space for pivots, of shape (2, pivots, nodes), nodes padded to whole vectors. Returns
+    whether all calls returned True: all rows are certified.
     """
     n_rows, n_classes = shape
     threads = min(_threads(), n_rows * work_per_row // _SERIAL_WORK)
     if threads <= 1:
         with _Terms(0, n_classes) as terms:
-            solve(*arrays, 0, n_rows, terms)
-        return
+            return solve(*arrays, 0, n_rows, terms)
     # This thread starts at once and takes more.
-    first_row = min(n_rows, (n_rows + (threads - 1) * (_LAUNCH // work_per_row)) // threads)
-    rest = n_rows - first_row
-    mine = 0, first_row
-    others = pairwise(first_row + rest * i // (threads - 1) for i in range(threads))
-    errors: list[BaseException] = []
+    mine = min(n_rows, (n_rows + (threads - 1) * (_LAUNCH // work_per_row)) // threads)
+    edges = [mine + (n_rows - mine) * i // (threads - 1) for i in range(threads)]
+    results: list[bool | BaseException] = []
 
     def part(i: int, first: int, last: int, finished: LockType) -> None:
         try:
             with _Terms(i, n_classes) as terms:
-                solve(*arrays, first, last, terms)
+                results.append(solve(*arrays, first, last, terms))
         except BaseException as error:
-            errors.append(error)
+            results.append(error)
         finally:
             finished.release()
 
     # Threads of `threading` would first be waited for until they run.
     locks = []
-    for i, (first, last) in enumerate(others, start=1):
+    for i, (first, last) in enumerate(pairwise(edges), start=1):
         locks.append(allocate_lock())
         locks[-1].acquire()
         start_new_thread(part, (i, first, last, locks[-1]))
     try:
         with _Terms(0, n_classes) as terms:
-            solve(*arrays, *mine, terms)
+            results.append(solve(*arrays, 0, mine, terms))
     finally:
         for lock in locks:
             lock.acquire()
-    if errors:
-        raise errors[0]
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return all(results)
 
 
 class _Terms:

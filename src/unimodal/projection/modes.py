@@ -32,15 +32,18 @@ def solve_rows(
     first: int,
     last: int,
     terms: Floats,
-) -> None:
+) -> bool:
     """Project the rows from `first` to `last` and write their modes; `solved` says which are certified."""
     n_classes = q.shape[1]
     work, bound, distance = workspace(n_classes, terms), np.empty(n_classes), np.empty(n_classes)
+    certified = True
     for row in range(first, last):
         here = slice(row, row + 1)
         solved[row] = _solve_row(
             q[row], weights, p[row], slope[row], value[here], mode[here], bound, distance, work
         )
+        certified &= solved[row]
+    return certified
 
 
 @kernel

@@ -60,9 +60,9 @@ def solve_rows(
     first: int,
     last: int,
     terms: Floats,
-) -> None:
+) -> bool:
     """Project the rows from `first` to `last`; `solved` says which are certified."""
-    _solve_rows(q, mode, weights, p, slope, value, solved, first, last, workspace(q.shape[1], terms))
+    return _solve_rows(q, mode, weights, p, slope, value, solved, first, last, workspace(q.shape[1], terms))
 
 
 @kernel
@@ -77,9 +77,12 @@ def _solve_rows(
     first: int,
     last: int,
     work: Work,
-) -> None:
+) -> bool:
+    certified = True
     for row in range(first, last):
         solved[row] = solve_row(q[row], mode[row], weights, p[row], slope[row], value[row : row + 1], work)
+        certified &= solved[row]
+    return certified
 
 
 @kernel

@@ -32,11 +32,12 @@ def pooled(y: Floats, mode: Ints) -> Floats:
 
 
 @allocating_kernel
-def _pool_rows(y: Floats, mode: Ints, out: Floats, first: int, last: int, _terms: Floats) -> None:
+def _pool_rows(y: Floats, mode: Ints, out: Floats, first: int, last: int, _terms: Floats) -> bool:
     n = y.shape[1] + 1
     ends, sums, counts = np.empty(n, np.int64), np.empty(2 * n), np.empty(2 * n)
     for row in range(first, last):
         _pool_row(y[row], mode[row], out[row], ends, sums, counts)
+    return True
 
 
 @kernel

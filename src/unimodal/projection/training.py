@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from unimodal.projection import ties
-from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, kernel, over_rows
+from unimodal.projection.autograd import is_plain
+from unimodal.projection.compiled import Floats, Ints, allocating_kernel, kernel, over_rows
 from unimodal.projection.kernels import work_per_row
 from unimodal.projection.pivoting import solve_row
 from unimodal.projection.tableau import Work, workspace
@@ -24,32 +25,42 @@ from unimodal.projection.tableau import Work, workspace
 def regularised_likelihood(log_p: Tensor, y: Tensor, lam: float | Tensor) -> Tensor | None:
     """The loss of each distribution along the last axis, given by its logarithms, with its gradient.
 
-    None where a row was not certified, which the linear program is for.
+    None where this kernel has nothing to say: for tensors that are not plain, and for rows that it could
+    not certify, which the linear program is for.
     """
+    if not is_plain(log_p, y):
+        return None
     function: Any = _Regularised.apply
-    loss, certified = function(log_p, y, lam)
-    return loss if certified else None
+    try:
+        loss: Tensor = function(log_p, y, lam)
+    except _NotCertifiedError:
+        return None
+    return loss
+
+
+class _NotCertifiedError(Exception):
+    pass
 
 
 class _Regularised(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, log_p: Tensor, y: Tensor, lam: float | Tensor) -> tuple[Tensor, bool]:
-        rows = np.ascontiguousarray(log_p.numpy()).reshape(-1, log_p.shape[-1])
-        labels = y.numpy().ravel()
+    def forward(ctx: Any, log_p: Tensor, y: Tensor, lam: float | Tensor) -> Tensor:
+        values, labels = log_p.numpy(), y.numpy().ravel()
+        n_classes = values.shape[-1]
+        rows = np.ascontiguousarray(values).reshape(-1, n_classes)
         if isinstance(lam, Tensor):
             strengths = lam.expand(y.shape).numpy().astype(np.float64).ravel()
         else:
-            strengths = np.full(len(labels), lam)
-        loss, slope = np.empty(len(labels), rows.dtype), np.empty_like(rows)
-        certified = np.empty(len(rows), dtype=np.bool_)
-        n_classes = rows.shape[1]
-        arrays = rows, labels, strengths, ties.weights(n_classes), loss, slope, certified
-        over_rows(_regularise_rows, rows.shape, work_per_row(n_classes), *arrays)
+            strengths = np.array([lam], dtype=np.float64)
+        loss, slope = np.empty(len(rows), rows.dtype), np.empty_like(rows)
+        arrays = rows, labels, strengths, ties.weights(n_classes), loss, slope
+        if not over_rows(_regularise_rows, rows.shape, work_per_row(n_classes), *arrays):
+            raise _NotCertifiedError
         ctx.save_for_backward(log_p, y, torch.from_numpy(slope).view(log_p.shape))
-        return torch.from_numpy(loss).view(y.shape), bool(certified.all())
+        return torch.from_numpy(loss).view(y.shape)
 
     @staticmethod
-    def backward(ctx: Any, outer: Tensor, _: None) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None, None]:
         log_p, y, slope = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again: psi is constant, p is not
             is_label = torch.nn.functional.one_hot(y, log_p.shape[-1]).to(slope.dtype)
@@ -65,18 +76,20 @@ def _regularise_rows(
     weights: Floats,
     loss: Floats,
     slope: Floats,
-    certified: Flags,
     first: int,
     last: int,
     terms: Floats,
-) -> None:
+) -> bool:
+    """Solve the rows from `first` to `last`; `lam` has one number for each, or one for all."""
+    certified = True
     n = log_p.shape[1]
     q, p, psi, distance, work = np.empty(n), np.empty(n), np.empty(n), np.empty(1), workspace(n, terms)
     for row in range(first, last):
-        here = slice(row, row + 1)
-        certified[row] = _regularise_row(
-            log_p[row], y[row], lam[row], weights, loss[here], slope[row], q, p, psi, distance, work
+        strength = lam[min(row, len(lam) - 1)]
+        certified &= _regularise_row(
+            log_p[row], y[row], strength, weights, loss[row : row + 1], slope[row], q, p, psi, distance, work
         )
+    return certified
 
 
 @kernel
