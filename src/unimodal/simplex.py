@@ -265,8 +265,8 @@ def as_integers(y: Values, name: str, high: int | None = None) -> Int[np.ndarray
         if broken.any():
             where = _first(broken)
             raise ValueError(f"{name} must hold integers, got {values[where]}{_at(where, ('row',))}")
-    outside = (values < 0) | (False if high is None else values > high)
-    if outside.any():
+    if values.size and (values.min() < 0 or (high is not None and values.max() > high)):
+        outside = (values < 0) | (False if high is None else values > high)
         where = _first(outside)
         rule = "be at least 0" if high is None else f"lie in [0, {high}]"
         raise ValueError(f"{name} must {rule}, got {int(values[where])}{_at(where, ('row',))}")

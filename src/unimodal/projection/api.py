@@ -136,6 +136,8 @@ def _solve_tensor(torch: Any, q: Any, mode: Values | None, metric: str, cost: Va
 
 def _laid_out(mode: Any, shape: tuple[int, ...]) -> Any:
     """One mode for each distribution."""
+    if tuple(mode.shape) == shape:
+        return mode
     fits = mode.ndim <= len(shape) and all(
         size in (1, wanted) for size, wanted in zip(mode.shape[::-1], shape[::-1], strict=False)
     )

@@ -32,10 +32,10 @@ _SOURCES = tuple(
     (path.name, path.stat().st_mtime, path.stat().st_size)
     for path in sorted(Path(__file__).parent.glob("*.py"))
 )
-_SERIAL_WORK = 700_000
-"""Below so many elementary steps (about half a millisecond) threads cost more than they save."""
-_LAUNCH = 60_000
-"""Elementary steps that can be taken while another thread is started."""
+_SERIAL = 300_000
+"""Nanoseconds of work that are not worth another thread."""
+_LAUNCH = 45_000
+"""Nanoseconds that it takes to start one."""
 _KEPT_BYTES, _KEPT_SPACES = 1 << 22, 16
 """How large a scratch space may be, and how many there may be, to be kept."""
 
@@ -84,19 +84,20 @@ def fill(target: Floats, number: float) -> None:
         target[j] = number
 
 
-def over_rows(solve: Callable[..., bool], shape: tuple[int, int], work_per_row: int, *arrays: Any) -> bool:
+def over_rows(solve: Callable[..., bool], shape: tuple[int, int], row_time: int, *arrays: Any) -> bool:
     """Call solve(*arrays, first, last, terms) so that every row of (n, K) is in exactly one call.
 
+    `row_time` is about what a row takes, in nanoseconds.
     `terms` is scratch space for pivots, of shape (2, pivots, nodes), nodes padded to whole vectors. Returns
     whether all calls returned True: all rows are certified.
     """
     n_rows, n_classes = shape
-    threads = min(_threads(), n_rows * work_per_row // _SERIAL_WORK)
+    threads = min(_threads(), n_rows * row_time // _SERIAL)
     if threads <= 1:
         with _Terms(0, n_classes) as terms:
             return solve(*arrays, 0, n_rows, terms)
     # This thread starts at once and takes more.
-    mine = min(n_rows, (n_rows + (threads - 1) * (_LAUNCH // work_per_row)) // threads)
+    mine = min(n_rows, (n_rows + (threads - 1) * (_LAUNCH // row_time)) // threads)
     edges = [mine + (n_rows - mine) * i // (threads - 1) for i in range(threads)]
     results: list[bool | BaseException] = []
 

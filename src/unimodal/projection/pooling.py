@@ -27,7 +27,7 @@ from unimodal.projection.compiled import Floats, Ints, allocating_kernel, copy, 
 def pooled(y: Floats, mode: Ints) -> Floats:
     """Project each row of `y` on the sequences that rise to its mode and fall after it, in L2."""
     out = np.empty_like(y)
-    over_rows(_pool_rows, y.shape, 12 * y.shape[1], y, mode, out)
+    over_rows(_pool_rows, y.shape, 4 * y.shape[1], y, mode, out)
     return out
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from unimodal.projection import ties
 from unimodal.projection.autograd import is_plain
 from unimodal.projection.compiled import Floats, Ints, allocating_kernel, kernel, over_rows
-from unimodal.projection.kernels import work_per_row
+from unimodal.projection.kernels import row_time
 from unimodal.projection.pivoting import solve_row
 from unimodal.projection.tableau import Work, workspace
 
@@ -54,7 +54,7 @@ class _Regularised(torch.autograd.Function):
             strengths = np.array([lam], dtype=np.float64)
         loss, slope = np.empty(len(rows), rows.dtype), np.empty_like(rows)
         arrays = rows, labels, strengths, ties.weights(n_classes), loss, slope
-        if not over_rows(_regularise_rows, rows.shape, work_per_row(n_classes), *arrays):
+        if not over_rows(_regularise_rows, rows.shape, row_time(n_classes), *arrays):
             raise _NotCertifiedError
         ctx.save_for_backward(log_p, y, torch.from_numpy(slope).view(log_p.shape))
         return torch.from_numpy(loss).view(y.shape)
