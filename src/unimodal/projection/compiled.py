@@ -3,14 +3,15 @@
 Compiled code is kept on disk: beside the package where that folder can be written, else in the
 user's cache folder (or `NUMBA_CACHE_DIR`). Where nothing can be written, each process compiles for
 itself. Kernels release the interpreter lock and hold no state, so that any number of threads may
-call them; rows are shared out among plain threads that end with the call, so that forking between
-two calls is safe, which a standing pool of threads would not be.
+call them. Rows are shared out among helper threads, which wait for the next call: to start one takes as
+long as hundreds of rows. A forked process starts its own.
 """
 
 import os
 import sys
-from _thread import LockType, allocate_lock, start_new_thread
+from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -32,10 +33,11 @@ _SOURCES = tuple(
     (path.name, path.stat().st_mtime, path.stat().st_size)
     for path in sorted(Path(__file__).parent.glob("*.py"))
 )
-_SERIAL = 300_000
+_SERIAL = 150_000
 """Nanoseconds of work that are not worth another thread."""
-_LAUNCH = 45_000
-"""Nanoseconds that it takes to start one."""
+_LAUNCH = 20_000
+"""Nanoseconds that it takes to wake one."""
+_IDLE_HELPERS = 16
 _KEPT_BYTES, _KEPT_SPACES = 1 << 22, 16
 """How large a scratch space may be, and how many there may be, to be kept."""
 
@@ -96,36 +98,71 @@ def over_rows(solve: Callable[..., bool], shape: tuple[int, int], row_time: int,
     if threads <= 1:
         with _Terms(0, n_classes) as terms:
             return solve(*arrays, 0, n_rows, terms)
-    # This thread starts at once and takes more.
+    # This thread begins at once and takes more.
     mine = min(n_rows, (n_rows + (threads - 1) * (_LAUNCH // row_time)) // threads)
     edges = [mine + (n_rows - mine) * i // (threads - 1) for i in range(threads)]
     results: list[bool | BaseException] = []
 
-    def part(i: int, first: int, last: int, finished: LockType) -> None:
+    def part(i: int, first: int, last: int) -> None:
         try:
             with _Terms(i, n_classes) as terms:
                 results.append(solve(*arrays, first, last, terms))
         except BaseException as error:
             results.append(error)
-        finally:
-            finished.release()
 
-    # Threads of `threading` would first be waited for until they run.
-    locks = []
-    for i, (first, last) in enumerate(pairwise(edges), start=1):
-        locks.append(allocate_lock())
-        locks[-1].acquire()
-        start_new_thread(part, (i, first, last, locks[-1]))
-    try:
-        with _Terms(0, n_classes) as terms:
-            results.append(solve(*arrays, 0, mine, terms))
-    finally:
-        for lock in locks:
-            lock.acquire()
+    helpers = [_Helper.at_work(partial(part, i, *span)) for i, span in enumerate(pairwise(edges), start=1)]
+    part(0, 0, mine)
+    for helper in helpers:
+        helper.dismiss()
     for result in results:
         if isinstance(result, BaseException):
             raise result
     return all(results)
+
+
+class _Helper:
+    """A thread that does one job after another."""
+
+    idle: ClassVar[list["_Helper"]] = []
+
+    def __init__(self) -> None:
+        self.job: Callable[[], None] | None = None
+        self.begun, self.done = allocate_lock(), allocate_lock()
+        self.begun.acquire()
+        self.done.acquire()
+        start_new_thread(self._run, ())
+
+    @classmethod
+    def at_work(cls, job: Callable[[], None]) -> "_Helper":
+        """Give the job to a helper who has none."""
+        try:
+            helper = cls.idle.pop()
+        except IndexError:
+            helper = cls()
+        helper.job = job
+        helper.begun.release()
+        return helper
+
+    def dismiss(self) -> None:
+        """Wait until the job is done; then wait for another, or end if many do already."""
+        self.done.acquire()
+        self.job = None
+        if len(self.idle) < _IDLE_HELPERS:
+            self.idle.append(self)
+        else:
+            self.begun.release()
+
+    def _run(self) -> None:
+        while True:
+            self.begun.acquire()
+            if self.job is None:
+                return
+            self.job()
+            self.done.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Helper.idle.clear)  # threads are not inherited
 
 
 class _Terms:
