@@ -30,7 +30,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from unimodal.projection import ties
-from unimodal.projection.pivoting import CERTIFIED, FEASIBLE, PIVOT
+from unimodal.projection.certificate import CERTIFIED
+from unimodal.projection.pivoting import FEASIBLE, PIVOT
 from unimodal.projection.ties import SAME_DISTANCE
 
 __all__ = ["best_mode_solve", "pooled", "solve", "xp"]

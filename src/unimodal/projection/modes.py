@@ -13,6 +13,7 @@ are. The most probable class is often not the best mode.
 
 import numpy as np
 
+from unimodal.projection.certificate import refuse
 from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel
 from unimodal.projection.pivoting import solve_row
 from unimodal.projection.pooling import is_finite
@@ -60,7 +61,7 @@ def _solve_row(
 ) -> bool:
     if not is_finite(q):
         mode[0] = 0
-        return solve_row(q, 0, weights, p, slope, value, work)
+        return refuse(p, slope, value)
     _lower_bounds(q, bound)
     fill(distance, np.inf)
     least = np.inf

@@ -22,30 +22,21 @@ Ties. The bounds of w_i are 1 + epsilon r_i with infinitesimal epsilon and the r
 value is a pair (value, tie), compared lexicographically. The optimum is then the W1 minimiser
 with the smallest \sum_i r_i |P_i - Q_i|, of which there is exactly one.
 
-Certificate. Let the dual solution that was found have the value D, lambda_i >= -a and |w_i| <= 1 + b.
-Summed by parts, with any p that is unimodal with mode m,
-
-    (1 + b) W1(p, q) >= \sum_i w_i (P_i - Q_i) = D + \sum_i lambda_i s_i (p_i - p_{i-1}) >= D - 2a,
-
-since the last factors are not negative and sum to twice the largest p_i. A row is certified only if this
-proves its distance to be within 5e-10 of the least one. The gradient of the distance in q is
+Each row is certified before it is returned (`certificate`). The slope of its distance in q is
 psi_j = mu_{j+1} - mu_j.
 """
 
 import numpy as np
 
+from unimodal.projection.certificate import read_off, refuse
 from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, copy, fill, kernel
-from unimodal.projection.pooling import is_finite, pool, rises_and_falls, settle
+from unimodal.projection.pooling import is_finite, pool, rises_and_falls
 from unimodal.projection.tableau import Work, add_start_column, form_column, form_row, refine, workspace
 
 FEASIBLE = 1e-9
 """How far a basic variable may lie beyond its bound."""
 PIVOT = 1e-10
 """The smallest entry of the tableau that is taken for one."""
-MANY = 64
-"""From how many classes on rounding errors are compensated."""
-CERTIFIED = 5e-10
-"""How far a certified distance may be from the optimum."""
 
 
 @allocating_kernel
@@ -96,19 +87,16 @@ def solve_row(
         value[0] = 0.0
         return True
     if not is_finite(q):
-        fill(p, np.nan)
-        fill(slope, np.nan)
-        value[0] = np.nan
-        return False
+        return refuse(p, slope, value)
     _start(q, mode, weights, p, work)
     n_terms = 0
     while True:
         row = _leaving(weights, work)
         if row < 0:
-            if _read_off(q, mode, p, slope, value, work):
+            if read_off(q, mode, p, slope, value, work):
                 return True
             refine(mode, n_terms, work)
-            return _read_off(q, mode, p, slope, value, work)
+            return read_off(q, mode, p, slope, value, work)
         if n_terms == len(work.left) or not _pivot(row, mode, weights, n_terms, work):
             return False
         n_terms += 1
@@ -329,73 +317,3 @@ def _flip(n_flips: int, mode: int, weights: Floats, n_terms: int, work: Work) ->
         work.tie[i] += change_tie[i]
     for k in range(n_flips):
         work.side[work.flipped[k]] *= -1.0
-
-
-@kernel
-def _read_off(q: Floats, mode: int, p: Floats, slope: Floats, value: Floats, work: Work) -> bool:
-    """Write the primal and the dual solution of the final basis; whether they certify each other."""
-    n_classes = len(q)
-    n = n_classes + 1
-    copy(q, p)
-    total = 0.0
-    mu, w = work.column, work.row
-    fill(mu, 0.0)
-    fill(w, 0.0)
-    for i in range(n):
-        variable = work.nonbasic[i]
-        if variable >= n:
-            p[variable - n - 1] += work.cost[i]
-            p[variable - n] -= work.cost[i]
-            total += abs(work.cost[i])
-            w[variable - n] = -work.side[i]
-        node = work.basic[i]
-        if 0 < i < n_classes and node < n:
-            mu[node] = work.value[i] if node <= mode else -work.value[i]
-    bend = _slopes(mu, w, slope)
-
-    multiplier = mu[0]
-    dual = negative = lost = disorder = 0.0
-    for j in range(n_classes):
-        negative = max(negative, -multiplier if j <= mode else multiplier)
-        change = slope[j] - lost
-        before = multiplier
-        multiplier += change
-        if n_classes > MANY:  # Kahan's sum: the multipliers of a thousand classes reach 1e5
-            lost = (multiplier - before) - change
-        dual += slope[j] * q[j]
-        step = p[j] - p[j - 1] if j > 0 else p[0]
-        disorder = max(disorder, -step if j <= mode else step)
-    disorder = max(disorder, -p[n_classes - 1])
-    for j in range(n_classes):
-        p[j] = max(p[j], 0.0)
-    settle(p, mode)
-    value[0] = total
-    error: float = abs(dual - total) + 2.0 * negative + bend * total + n_classes * disorder
-    return error <= CERTIFIED
-
-
-@kernel
-def _slopes(mu: Floats, w: Floats, slope: Floats) -> float:
-    """Write mu_{j+1} - mu_j and return by how much the largest bend exceeds 1.
-
-    Where w is nonbasic the slopes differ by exactly +-1, so each run of them is one number and whole numbers.
-    Differences of the mu, which grow with K^2, would lose digits.
-    """
-    n_classes = len(slope)
-    excess = 0.0
-    first = 0
-    while first < n_classes:
-        last = first
-        level = total = 0.0
-        while w[last + 1] != 0.0:
-            last += 1
-            level += w[last]
-            total += level
-        level = (mu[last + 1] - mu[first] - total) / (last - first + 1)
-        for j in range(first, last + 1):
-            level += w[j] if j > first else 0.0
-            slope[j] = level
-        if first > 0:
-            excess = max(excess, abs(slope[first] - slope[first - 1]) - 1.0)
-        first = last + 1
-    return excess
