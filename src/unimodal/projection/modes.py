@@ -76,7 +76,7 @@ def _solve_row(
                 candidate += 1
             if candidate == mode[0]:
                 break
-        certified &= solve_row(q, candidate, weights, p, slope, value, work)
+        certified &= solve_row(q, candidate, True, weights, p, slope, value, work)
         distance[candidate] = value[0]
         least = min(least, value[0])
         mode[0] = candidate

@@ -71,16 +71,20 @@ def _solve_rows(
 ) -> bool:
     certified = True
     for row in range(first, last):
-        solved[row] = solve_row(q[row], mode[row], weights, p[row], slope[row], value[row : row + 1], work)
+        here = slice(row, row + 1)
+        solved[row] = solve_row(q[row], mode[row], True, weights, p[row], slope[row], value[here], work)
         certified &= solved[row]
     return certified
 
 
 @kernel
 def solve_row(
-    q: Floats, mode: int, weights: Floats, p: Floats, slope: Floats, value: Floats, work: Work
+    q: Floats, mode: int, ties: bool, weights: Floats, p: Floats, slope: Floats, value: Floats, work: Work
 ) -> bool:
-    """Project one row into `p`, with its distance and its gradient; False if that was not certified."""
+    """Project one row into `p`, with its distance and its gradient; False if that was not certified.
+
+    Ties need not be broken for those who want no more than the distance and a gradient.
+    """
     if rises_and_falls(q, mode):
         copy(q, p)
         fill(slope, 0.0)
@@ -88,22 +92,22 @@ def solve_row(
         return True
     if not is_finite(q):
         return refuse(p, slope, value)
-    _start(q, mode, weights, p, work)
+    _start(q, mode, ties, weights, p, work)
     n_terms = 0
     while True:
-        row = _leaving(weights, work)
+        row = _leaving(ties, weights, work)
         if row < 0:
             if read_off(q, mode, p, slope, value, work):
                 return True
             refine(mode, n_terms, work)
             return read_off(q, mode, p, slope, value, work)
-        if n_terms == len(work.left) or not _pivot(row, mode, weights, n_terms, work):
+        if n_terms == len(work.left) or not _pivot(row, mode, ties, weights, n_terms, work):
             return False
         n_terms += 1
 
 
 @kernel
-def _start(q: Floats, mode: int, weights: Floats, p: Floats, work: Work) -> None:
+def _start(q: Floats, mode: int, ties: bool, weights: Floats, p: Floats, work: Work) -> None:
     """Pool, and set up the basis of the pooled solution."""
     n_classes = len(q)
     n_blocks = pool(q, mode, p, work.ends, work.sums, work.counts)
@@ -118,13 +122,16 @@ def _start(q: Floats, mode: int, weights: Floats, p: Floats, work: Work) -> None
         step = (p[i - 1] if i > 0 else 0.0) - (p[i] if i < n_classes else 0.0)
         work.cost[i] = min(step if i <= mode else -step, 0.0)
         work.value[i] = 0.0
-        work.tie[i] = 0.0
+        if ties:
+            work.tie[i] = 0.0
     for e in range(n_blocks):
-        _start_block(q, mode, weights, p, work.ends[e], work.ends[e + 1], work)
+        _start_block(q, mode, ties, weights, p, work.ends[e], work.ends[e + 1], work)
 
 
 @kernel
-def _start_block(q: Floats, mode: int, weights: Floats, p: Floats, a: int, b: int, work: Work) -> None:
+def _start_block(
+    q: Floats, mode: int, ties: bool, weights: Floats, p: Floats, a: int, b: int, work: Work
+) -> None:
     """Set up the inner nodes of the block from a to b: mu with mu_a = mu_b = 0 and w at its bounds."""
     excess = rise = rise_tie = mu = mu_tie = 0.0
     for i in range(a + 1, b):
@@ -141,29 +148,35 @@ def _start_block(q: Floats, mode: int, weights: Floats, p: Floats, a: int, b: in
             work.side[i] = -1.0
             work.cost[i] = max(excess, 0.0)
         mu += rise
-        mu_tie += rise_tie
         work.value[i] = mu
-        work.tie[i] = mu_tie
         rise -= work.side[i]
-        rise_tie -= work.side[i] * weights[i]
-    tilt, tilt_tie = (mu + rise) / (b - a), (mu_tie + rise_tie) / (b - a)
-    for i in range(a + 1, b):
-        work.value[i] -= tilt * (i - a)
-        work.tie[i] -= tilt_tie * (i - a)
-    if b - a > 1:
-        for end, beside in ((a, a + 1), (b, b - 1)):
-            work.value[end] += work.value[beside]
-            work.tie[end] += work.tie[beside]
-    for i in range(max(a, mode) + 1, b):
-        work.value[i] = -work.value[i]
-        work.tie[i] = -work.tie[i]
+        if ties:
+            mu_tie += rise_tie
+            work.tie[i] = mu_tie
+            rise_tie -= work.side[i] * weights[i]
+    _tilt(work.value, mu + rise, mode, a, b)
+    if ties:
+        _tilt(work.tie, mu_tie + rise_tie, mode, a, b)
 
 
 @kernel
-def _leaving(weights: Floats, work: Work) -> int:
+def _tilt(values: Floats, last: float, mode: int, a: int, b: int) -> None:
+    """Make mu zero at both ends of its block, and basic variables of it."""
+    tilt = last / (b - a)
+    for i in range(a + 1, b):
+        values[i] -= tilt * (i - a)
+    if b - a > 1:
+        values[a] += values[a + 1]
+        values[b] += values[b - 1]
+    for i in range(max(a, mode) + 1, b):
+        values[i] = -values[i]
+
+
+@kernel
+def _leaving(ties: bool, weights: Floats, work: Work) -> int:
     """The row that lies farthest beyond its bound, or -1 if none does; by the tie if no value does."""
     n = work.nodes
-    over = work.flips
+    over = work.over
     for i in range(len(over)):
         over[i] = abs(work.value[i]) - 1.0 if work.basic[i] >= n else -work.value[i]
     over[0] = over[n - 1] = 0.0
@@ -171,6 +184,8 @@ def _leaving(weights: Floats, work: Work) -> int:
     if over[worst] > FEASIBLE:
         return worst
     row, worst_tie = -1, FEASIBLE
+    if not ties:
+        return row
     for i in range(1, n - 1):
         if over[i] > -FEASIBLE:
             over_tie = -work.tie[i]
@@ -182,7 +197,7 @@ def _leaving(weights: Floats, work: Work) -> int:
 
 
 @kernel
-def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bool:
+def _pivot(row: int, mode: int, ties: bool, weights: Floats, n_terms: int, work: Work) -> bool:
     """Let the variable of `row` leave for the bound it has crossed; False if no variable can enter."""
     n = work.nodes
     leaving = work.basic[row]
@@ -193,11 +208,11 @@ def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bo
     direction = -1.0 if bound > 0.0 else 1.0
     step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
     form_row(row, mode, n_terms, work)
-    entering, n_flips = _entering(direction, step, step_tie, weights, work)
+    entering, n_flips = _entering(direction, step, step_tie, ties, weights, work)
     if entering < 0:
         return False
     if n_flips:
-        _flip(n_flips, mode, weights, n_terms, work)
+        _flip(n_flips, mode, ties, weights, n_terms, work)
         step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
     form_column(entering, mode, n_terms, work)
 
@@ -206,7 +221,9 @@ def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bo
     step_tie *= inverse
     for i in range(len(work.value)):
         work.value[i] += work.column[i] * step
-        work.tie[i] += work.column[i] * step_tie
+    if ties:
+        for i in range(len(work.tie)):
+            work.tie[i] += work.column[i] * step_tie
     variable = work.nonbasic[entering]
     work.basic[row] = variable
     work.value[row] = step
@@ -231,7 +248,9 @@ def _pivot(row: int, mode: int, weights: Floats, n_terms: int, work: Work) -> bo
 
 
 @kernel
-def _entering(direction: float, step: float, step_tie: float, weights: Floats, work: Work) -> tuple[int, int]:
+def _entering(
+    direction: float, step: float, step_tie: float, ties: bool, weights: Floats, work: Work
+) -> tuple[int, int]:
     """Choose the column that enters, by smallest ratio, flipping bounds for as long as that helps.
 
     Returns the column, or -1, and how many columns in `work.flipped` are to be flipped.
@@ -251,7 +270,7 @@ def _entering(direction: float, step: float, step_tie: float, weights: Floats, w
         gain = 2.0 * abs(row[column])
         left -= gain
         left_tie -= gain * weights[work.nonbasic[column] - n]
-        if not (left > FEASIBLE or (left > -FEASIBLE and left_tie > FEASIBLE)):
+        if not (left > FEASIBLE or (ties and left > -FEASIBLE and left_tie > FEASIBLE)):
             return column, n_flips
         ratio[column] = np.inf
         work.flipped[n_flips] = column
@@ -289,31 +308,30 @@ def _smallest(ratio: Floats) -> int:
 
 
 @kernel
-def _flip(n_flips: int, mode: int, weights: Floats, n_terms: int, work: Work) -> None:
+def _flip(n_flips: int, mode: int, ties: bool, weights: Floats, n_terms: int, work: Work) -> None:
     """Move the chosen nonbasic variables w from one bound to the other."""
     n = work.nodes
-    change, change_tie = work.flips, work.flips_tie
-    fill(change, 0.0)
-    fill(change_tie, 0.0)
     for k in range(n_flips):
-        column = work.flipped[k]
-        weight = weights[work.nonbasic[column] - n]
-        add_start_column(column, 2.0 * work.side[column], mode, work, change)
-        add_start_column(column, 2.0 * work.side[column] * weight, mode, work, change_tie)
-    for t in range(n_terms):
-        factor = factor_tie = 0.0
+        work.sizes[k] = 2.0 * work.side[work.flipped[k]]
+    _add_flips(n_flips, mode, n_terms, work, work.value)
+    if ties:
         for k in range(n_flips):
-            column = work.flipped[k]
-            size = 2.0 * work.side[column] * work.right[t, column]
-            factor += size
-            factor_tie += size * weights[work.nonbasic[column] - n]
-        if factor != 0.0 or factor_tie != 0.0:
-            left = work.left[t]
-            for i in range(len(change)):
-                change[i] += factor * left[i]
-                change_tie[i] += factor_tie * left[i]
-    for i in range(len(change)):
-        work.value[i] += change[i]
-        work.tie[i] += change_tie[i]
+            work.sizes[k] *= weights[work.nonbasic[work.flipped[k]] - n]
+        _add_flips(n_flips, mode, n_terms, work, work.tie)
     for k in range(n_flips):
         work.side[work.flipped[k]] *= -1.0
+
+
+@kernel
+def _add_flips(n_flips: int, mode: int, n_terms: int, work: Work, out: Floats) -> None:
+    """Add what changes of the flipped variables by `work.sizes` do to the basic ones."""
+    for k in range(n_flips):
+        add_start_column(work.flipped[k], work.sizes[k], mode, work, out)
+    for t in range(n_terms):
+        factor = 0.0
+        for k in range(n_flips):
+            factor += work.sizes[k] * work.right[t, work.flipped[k]]
+        if factor != 0.0:
+            left = work.left[t]
+            for i in range(len(out)):
+                out[i] += factor * left[i]

@@ -33,8 +33,8 @@ class Work(NamedTuple):
     side: Floats  # +1 for a nonbasic variable at its lower bound, -1 at the upper one
     row: Floats
     column: Floats
-    flips: Floats
-    flips_tie: Floats
+    over: Floats
+    sizes: Floats
     ratio: Floats
     flipped: Ints
     left: Floats  # the rank-one terms: T = T_start + sum_t left[t] right[t]'
@@ -112,7 +112,7 @@ def refine(mode: int, n_terms: int, work: Work) -> None:
     for j in range(n):
         i = work.nonbasic[j] - n
         lacking[j] = -work.side[j] - (mu[i - 1] - 2.0 * mu[i] + mu[i + 1]) if i >= 0 else 0.0
-    change = work.flips
+    change = work.over
     fill(change, 0.0)
     for j in range(n):
         if lacking[j] != 0.0:

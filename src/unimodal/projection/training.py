@@ -108,7 +108,7 @@ def _regularise_row(
 ) -> bool:
     for j in range(len(q)):
         q[j] = np.exp(np.float64(log_p[j]))
-    certified = solve_row(q, y, weights, p, psi, distance, work)
+    certified = solve_row(q, y, False, weights, p, psi, distance, work)
     loss[0] = lam * distance[0] - log_p[y]
     for j in range(len(q)):
         slope[j] = lam * psi[j] * q[j]
