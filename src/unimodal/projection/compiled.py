@@ -10,9 +10,9 @@ long as hundreds of rows. A forked process starts its own.
 import os
 import sys
 from _thread import allocate_lock, start_new_thread
+from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -33,10 +33,10 @@ _SOURCES = tuple(
     (path.name, path.stat().st_mtime, path.stat().st_size)
     for path in sorted(Path(__file__).parent.glob("*.py"))
 )
-_SERIAL = 250_000
+_SERIAL = 100_000
 """Nanoseconds of work that are not worth another thread."""
-_LAUNCH = 20_000
-"""Nanoseconds that it takes to wake one."""
+_SHARE = 50_000
+"""Nanoseconds of work that are worth a call of their own."""
 _IDLE_HELPERS = 16
 _KEPT_BYTES, _KEPT_SPACES = 1 << 22, 16
 """How large a scratch space may be, and how many there may be, to be kept."""
@@ -98,26 +98,41 @@ def over_rows(solve: Callable[..., bool], shape: tuple[int, int], row_time: int,
     if threads <= 1:
         with _Terms(0, n_classes) as terms:
             return solve(*arrays, 0, n_rows, terms)
-    # This thread begins at once and takes more.
-    mine = min(n_rows, (n_rows + (threads - 1) * (_LAUNCH // row_time)) // threads)
-    edges = [mine + (n_rows - mine) * i // (threads - 1) for i in range(threads)]
+    spans = _spans(n_rows, max(1, _SHARE // row_time), threads)
     results: list[bool | BaseException] = []
 
-    def part(i: int, first: int, last: int) -> None:
+    def part(i: int) -> None:
         try:
             with _Terms(i, n_classes) as terms:
-                results.append(solve(*arrays, first, last, terms))
+                while spans:
+                    results.append(solve(*arrays, *spans.popleft(), terms))
+        except IndexError:  # another thread took the last span
+            pass
         except BaseException as error:
             results.append(error)
 
-    helpers = [_Helper.at_work(partial(part, i, *span)) for i, span in enumerate(pairwise(edges), start=1)]
-    part(0, 0, mine)
+    helpers = [_Helper.at_work(partial(part, i)) for i in range(1, threads)]
+    part(0)
     for helper in helpers:
         helper.dismiss()
     for result in results:
         if isinstance(result, BaseException):
             raise result
     return all(results)
+
+
+def _spans(n_rows: int, fewest: int, threads: int) -> deque[tuple[int, int]]:
+    """Share out rows in spans that get shorter, so that nobody waits long for a thread that lags behind.
+
+    Threads do: PyTorch's own keep their cores busy for a while after they have nothing to do.
+    """
+    spans: deque[tuple[int, int]] = deque()
+    first = 0
+    while first < n_rows:
+        last = min(n_rows, first + max(fewest, (n_rows - first) // (2 * threads)))
+        spans.append((first, last))
+        first = last
+    return spans
 
 
 class _Helper:
