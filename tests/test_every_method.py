@@ -134,7 +134,7 @@ def test_gradcheck(name, published):
                 assert float(gradient.abs().max()) > 0
 
 
-@pytest.mark.parametrize("name", ["un", "ord-acl", "vs-sl", "cdw"])
+@pytest.mark.parametrize("name", ["un", "ord-acl", "vs-sl", "cdw", "wu-wass"])
 def test_gradients_written_by_hand_can_be_differentiated_again(name):
     method = make(name, 4)
     outputs, y = draw(method, 4, seed=1)
