@@ -245,6 +245,29 @@ def test_a_training_that_has_diverged_sees_nan_in_its_own_rows(name, bad):
     assert torch.equal(found[[0, 1, 3]], expected[[0, 1, 3]])
 
 
+@pytest.mark.parametrize("name", ["wu-wass", "wu-kl"])
+def test_labels_that_nobody_could_check_are_checked_before_the_kernels(name):
+    """Under vmap a method sees no values, and its objective alone looks at none."""
+    method = um.make_method(name, 5)
+    outputs, y = torch.randn(3, 4, 5), torch.zeros(3, 4, dtype=torch.long)
+    for label in (5, 5_000_000, -1):
+        y[1, 2] = label
+        for loss in (torch.func.vmap(method.loss), lambda z, y: method.objective(method.head, z, y)):
+            with pytest.raises(ValueError, match=rf"mode must lie in \[0, 4\], got {label}"):
+                loss(outputs, y)
+
+
+def test_a_lambda_with_more_axes_than_the_labels_and_one_that_wants_a_gradient():
+    outputs, y = torch.randn(4, 5), torch.tensor([0, 1, 2, 4])
+    lam = torch.tensor([[0.1], [1.0], [2.0]], requires_grad=True)
+    losses = um.make_method("wu-wass", 5, lam=lam).loss(outputs, y)
+    single = [um.make_method("wu-wass", 5, lam=value).loss(outputs, y) for (value,) in lam.tolist()]
+    torch.testing.assert_close(losses, torch.stack(single))
+    (slope,) = torch.autograd.grad(losses.sum(), lam)
+    distance = um.distance(torch.softmax(outputs, -1), y).sum()
+    torch.testing.assert_close(slope, distance.expand(3, 1))
+
+
 # Threads and processes
 
 

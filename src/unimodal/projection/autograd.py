@@ -98,10 +98,9 @@ class _NotConstant(torch.autograd.Function):
 def _solve_now(values: Tensor, mode: Tensor | None, cost: Tensor | None, metric: str, kind: str) -> Four:
     n_classes = values.shape[-1]
     rows = values.detach().double().reshape(-1, n_classes).contiguous()
-    if kind == "given":
-        if not _are_distributions(rows):
-            as_distribution(values, "q")  # says what is wrong, if anything is
-        mode = None if mode is None else _checked_modes(mode, n_classes)
+    if kind == "given" and not _are_distributions(rows):
+        as_distribution(values, "q")  # says what is wrong, if anything is
+    mode = None if mode is None else _checked_modes(mode, n_classes)
     modes = None if mode is None else mode.reshape(-1).contiguous()
     if cost is not None:
         from unimodal.projection import transport  # the solver is large, and seldom needed

@@ -81,7 +81,7 @@ def copy(source: Floats, target: Floats) -> None:
 
 @kernel
 def fill(target: Floats, number: float) -> None:
-    """Do what target[:] = number does, which is slow."""
+    """Do what target[:] = number does."""
     for j in range(len(target)):
         target[j] = number
 
@@ -89,9 +89,9 @@ def fill(target: Floats, number: float) -> None:
 def over_rows(solve: Callable[..., bool], shape: tuple[int, int], row_time: int, *arrays: Any) -> bool:
     """Call solve(*arrays, first, last, terms) so that every row of (n, K) is in exactly one call.
 
-    `row_time` is about what a row takes, in nanoseconds.
-    `terms` is scratch space for pivots, of shape (2, pivots, nodes), nodes padded to whole vectors. Returns
-    whether all calls returned True: all rows are certified.
+    `row_time` is about what a row takes, in nanoseconds. `terms` is scratch space for pivots, of shape
+    (2, pivots, nodes), nodes padded to whole vectors. Returns whether all calls returned True, for which all
+    rows must be certified.
     """
     n_rows, n_classes = shape
     threads = min(_threads(), n_rows * row_time // _SERIAL)

@@ -25,10 +25,10 @@ from unimodal.projection.tableau import Work, workspace
 def regularised_likelihood(log_p: Tensor, y: Tensor, lam: float | Tensor) -> Tensor | None:
     """The loss of each distribution along the last axis, given by its logarithms, with its gradient.
 
-    None where this kernel has nothing to say: for tensors that are not plain, and for rows that it could
-    not certify, which the linear program is for.
+    None where this kernel has nothing to say: for tensors that are not plain, for a `lam` that wants a
+    gradient or has more axes than y, for labels out of range, and for rows that it could not certify.
     """
-    if not is_plain(log_p, y):
+    if not is_plain(log_p, y) or (isinstance(lam, Tensor) and not _is_constant(lam, y)):
         return None
     function: Any = _Regularised.apply
     try:
@@ -36,6 +36,12 @@ def regularised_likelihood(log_p: Tensor, y: Tensor, lam: float | Tensor) -> Ten
     except _NotCertifiedError:
         return None
     return loss
+
+
+def _is_constant(lam: Tensor, y: Tensor) -> bool:
+    """Whether there is one number for each label, or one for several, and no gradient to compute."""
+    fits = np.broadcast_shapes(lam.shape, y.shape) == tuple(y.shape)
+    return fits and is_plain(lam) and not lam.requires_grad
 
 
 class _NotCertifiedError(Exception):
@@ -106,6 +112,8 @@ def _regularise_row(
     distance: Floats,
     work: Work,
 ) -> bool:
+    if y < 0 or y >= len(q):
+        return False
     for j in range(len(q)):
         q[j] = np.exp(np.float64(log_p[j]))
     certified = solve_row(q, y, False, weights, p, psi, distance, work)
