@@ -1,0 +1,8 @@
+"""Training: many small networks as one tensor program."""
+
+from unimodal.training.networks import Architecture
+from unimodal.training.plan import Progress, train, train_each
+from unimodal.training.recipe import Recipe, Run
+from unimodal.training.stacked import Data, Trained
+
+__all__ = ["Architecture", "Data", "Progress", "Recipe", "Run", "Trained", "train", "train_each"]
