@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     Array = TypeVar("Array")
 
-__all__ = ["RULES", "count_exceedances", "decide"]
+__all__ = ["RULES", "count_exceedances", "decide", "interval"]
 
 _ROUNDING = {"float32": 5e-7, "float16": 5e-4, "bfloat16": 4e-3}
 _ROUNDING_OTHERWISE = 1e-12
@@ -59,6 +59,44 @@ def count_exceedances(logits: Array, dim: int = -1) -> Array:
     """Count the logits of P(y > k) that are at least 0: the native decision of threshold methods."""
     count: Array = (logits >= 0).sum(dim)
     return count
+
+
+def interval(p: Array, coverage: float, dim: int = -1) -> tuple[Array, Array]:
+    """Reduce distributions along `dim` to the shortest range of classes with enough probability.
+
+    Parameters
+    ----------
+    p : array or tensor
+        Probabilities, not negative.
+    coverage : float
+        The probability that a range shall have, in (0, 1].
+    dim : int
+        The axis of the classes.
+
+    Returns
+    -------
+    low, high : arrays or tensors of int64
+        First and last class of each range. Of ranges that are equally short the likeliest is taken, and the
+        lowest of several such.
+    """
+    if not 0 < coverage <= 1:
+        raise ValueError(f"coverage must lie in (0, 1], got {coverage}")
+    values: Any = p if hasattr(p, "dtype") else np.asarray(p)
+    up_to, total = _cumulative(values, dim)
+    before = up_to - values
+    n = values.shape[dim]
+    wanted = (coverage - n * _rounding(values)) * total
+    low = high = values.argmax(dim) * 0
+    found = high > 0
+    for length in range(1, n + 1):
+        mass = _part(up_to, length - 1, n, dim) - _part(before, 0, n - length + 1, dim)
+        start = mass.argmax(dim)
+        found_now = (mass >= wanted).any(dim) & ~found
+        low, high = low + start * found_now, high + (start + length - 1) * found_now
+        found = found | found_now
+        if bool(found.all()):
+            break
+    return low, high
 
 
 def _mode(p: Any, dim: int) -> Any:
@@ -90,6 +128,13 @@ def _cumulative(p: Any, dim: int) -> tuple[Any, Any]:
     else:
         wide = p.float() if p.device.type == "mps" else p.double()
     return wide.cumsum(dim), wide.sum(dim, keepdims=True)
+
+
+def _part(values: Any, start: int, stop: int, dim: int) -> Any:
+    """A slice along `dim`."""
+    where = [slice(None)] * values.ndim
+    where[dim] = slice(start, stop)
+    return values[tuple(where)]
 
 
 def _rounding(p: Any) -> float:

@@ -157,9 +157,17 @@ class Output:
 class Passes:
     """Forward and backward through the layers for one shape of batch, in buffers that are kept."""
 
-    def __init__(self, architecture: Architecture, n_runs: int, n_rows: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        n_runs: int,
+        n_rows: int,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         def buffers() -> list[Tensor]:
-            return [torch.empty(n_runs, n_rows, width, device=device) for width in architecture.hidden]
+            shapes = [(n_runs, n_rows, width) for width in architecture.hidden]
+            return [torch.empty(shape, device=device, dtype=dtype) for shape in shapes]
 
         self._activation = architecture.activation
         self._active, self._slopes = buffers(), buffers()

@@ -249,6 +249,9 @@ class _Stack:
         return total
 
     def _go_on_with(self, stays: Tensor) -> None:
+        if not bool(stays.any()):
+            self.active = self.active[stays]
+            return
         chosen = stays.to(self.device)
         state = dict(self.optimiser.state[self.parameters])
         state |= {name: state[name][chosen] for name in ("exp_avg", "exp_avg_sq")}

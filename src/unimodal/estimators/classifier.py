@@ -1,0 +1,309 @@
+"""A scikit-learn classifier for ordered classes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from unimodal import decision, metrics
+from unimodal.estimators import ensemble
+from unimodal.estimators.ensemble import Ensemble, Settings, Table
+from unimodal.estimators.labels import Classes
+from unimodal.estimators.rows import balanced, canonical
+from unimodal.estimators.tables import TableEncoder
+from unimodal.methods import METHODS
+from unimodal.simplex import Values
+from unimodal.training import OnProgress, Recipe
+
+_BATCHES = 32
+_BATCH_SIZES = (32, 1024)
+
+
+class Rows(NamedTuple):
+    """The rows of a table to learn from: equal ones merged, sorted, with the weights of both."""
+
+    X: Any
+    y: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+
+
+class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Classifier for ordered classes whose predicted distributions have one peak.
+
+    Several networks are trained at the same time, each on other rows, and averaged. Tables may have text,
+    Categoricals and missing values; numbers are scaled inside.
+
+    Parameters
+    ----------
+    method : str
+        A key of `unimodal.METHODS`.
+    order : list of labels, optional
+        The classes, lowest first. By default the order of an ordered Categorical, else the sorted labels.
+    params : mapping, optional
+        Parameters of the method, such as ``{"lam": 10}``.
+    members : int
+        How many networks.
+    trees : int
+        How many trees of a random forest are grown beside them and mixed in, as far as that makes
+        rows likelier which neither has seen; 0 for none.
+    unimodal : bool
+        Whether the average is replaced by the nearest distribution with one peak.
+    numeric : {"piecewise", "quantile", "standard"}
+        How columns of numbers are scaled, see `TableEncoder`.
+    hidden : tuple of ints
+        Widths of the hidden layers.
+    activation, dropout, optimiser, lr, weight_decay, schedule, epochs, patience
+        See `unimodal.training.Recipe`.
+    batch_size : int, optional
+        Rows in a step of training; by default between 32 and 1024, more for more rows.
+    class_weight : {"balanced"} or mapping, optional
+        Weights of the classes: the same total for each, or by label.
+    rule : {"mode", "median", "mean"}
+        What `predict` reports of a distribution.
+    n_jobs : int, optional
+        Processes to train in, -1 for one on each core.
+    random_state : int or RandomState, optional
+        Seed; the same one gives the same model, to the last bit on the same machine.
+    on_progress : callable, optional
+        Called with `unimodal.training.Progress` during training.
+
+    Attributes
+    ----------
+    classes_ : array, shape (K,)
+        The labels in order, which is that of the columns of `predict_proba`.
+    validation_scores_ : dict
+        Every metric of `unimodal.metrics` on the rows it was trained on, each predicted by the members that
+        have not seen it.
+    validation_confusion_ : array, shape (K, K)
+        The same predictions counted: true classes in rows.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+    """
+
+    classes_: NDArray[Any]
+    validation_scores_: dict[str, float]
+    validation_confusion_: Int[np.ndarray, "K K"]
+
+    def __init__(
+        self,
+        method: str = "un",
+        *,
+        order: Sequence[Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        members: int = 8,
+        trees: int = 0,
+        unimodal: bool = True,
+        numeric: str = "piecewise",
+        hidden: tuple[int, ...] = (128,),
+        activation: str = "relu",
+        dropout: float = 0.1,
+        optimiser: str = "adamw",
+        lr: float = 2e-3,
+        weight_decay: float = 1e-2,
+        schedule: str = "constant",
+        batch_size: int | None = None,
+        epochs: int = 200,
+        patience: int | None = 16,
+        class_weight: str | Mapping[Any, float] | None = None,
+        rule: str = "mode",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.method = method
+        self.order = order
+        self.params = params
+        self.members = members
+        self.trees = trees
+        self.unimodal = unimodal
+        self.numeric = numeric
+        self.hidden = hidden
+        self.activation = activation
+        self.dropout = dropout
+        self.optimiser = optimiser
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.patience = patience
+        self.class_weight = class_weight
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.on_progress = on_progress
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Values, y: Values, sample_weight: Values | None = None) -> Self:
+        """Learn from a table and its labels.
+
+        Parameters
+        ----------
+        X : DataFrame or array, shape (n, d)
+            Numbers, and in a DataFrame text and Categoricals too; NaN is a missing value.
+        y : n labels
+            Whole numbers, text, booleans or a Categorical.
+        sample_weight : n numbers, optional
+            A row of weight 2 is the same as the row twice.
+        """
+        self._check_parameters()
+        validate_data(self, X, y, skip_check_array=True)
+        self._labels, rows = labelled_rows(self, X, y, sample_weight)
+        self.classes_ = self._labels.values
+        self._encoder = TableEncoder(self.numeric).fit(rows.X, rows.weight)
+        table = Table(
+            self._encoder.transform(rows.X),
+            self._encoder.raw(rows.X),
+            rows.y,
+            rows.weight,
+            len(self.classes_),
+        )
+        seed = int(check_random_state(self.random_state).randint(2**31 - self.members))
+        self._ensemble: Ensemble | None = None
+        unseen = np.ones((len(table.y), 1))
+        if table.n_classes > 1:
+            settings = self.settings(len(table.y))
+            self._ensemble, unseen = ensemble.fit(table, settings, seed, self.n_jobs, self.on_progress)
+        self.validation_confusion_ = metrics.confusion(table.y, unseen)
+        self.validation_scores_ = metrics.evaluate(table.y, unseen, decision.decide(unseen, self.rule))
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if self.rule not in decision.RULES:
+            raise ValueError(f"rule must be one of {', '.join(map(repr, decision.RULES))}, got {self.rule!r}")
+        for name, low in (("members", 1), ("trees", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+                raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+
+    def settings(self, n: int) -> Settings:
+        """How networks are trained on n rows."""
+        low, high = _BATCH_SIZES
+        size = self.batch_size or min(high, max(low, 2 ** round(np.log2(max(n, 1) / _BATCHES))))
+        recipe = Recipe(
+            tuple(self.hidden),
+            self.activation,
+            self.dropout,
+            self.optimiser,
+            self.lr,
+            self.weight_decay,
+            self.schedule,
+            size,
+            self.epochs,
+            self.patience,
+        )
+        return Settings(recipe, self.method, self.params or {}, self.members, self.trees, bool(self.unimodal))
+
+    def predict_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
+        """The distribution of each row; columns in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : DataFrame or array, shape (n, d)
+            The columns of the table that it was fitted on.
+        """
+        check_is_fitted(self)
+        X = as_table(self, X)
+        inputs = self._encoder.transform(X)
+        if self._ensemble is None:
+            return np.ones((len(inputs), 1))
+        raw = self._encoder.raw(X) if self._ensemble.forest is not None else None
+        return self._ensemble.proba(inputs, raw)
+
+    def predict_log_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            log_proba: NDArray[np.float64] = np.log(self.predict_proba(X))
+        return log_proba
+
+    def predict(self, X: Values, rule: str | None = None) -> NDArray[Any]:
+        """One class for each row.
+
+        Parameters
+        ----------
+        X : DataFrame or array, shape (n, d)
+            As for `predict_proba`.
+        rule : {"mode", "median", "mean"}, optional
+            What to report of the distribution; by default the classifier's `rule`.
+        """
+        p = self.predict_proba(X)
+        labels: NDArray[Any] = self.classes_[decision.decide(p, rule or self.rule)]
+        return labels
+
+    def predict_interval(self, X: Values, coverage: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The shortest range of classes with at least this much probability.
+
+        Parameters
+        ----------
+        X : DataFrame or array, shape (n, d)
+            As for `predict_proba`.
+        coverage : float
+            Probability that the range shall have, in (0, 1].
+
+        Returns
+        -------
+        low, high : arrays of labels
+            The ends of each row's range, both included.
+        """
+        low, high = decision.interval(self.predict_proba(X), coverage)
+        return self.classes_[low], self.classes_[high]
+
+
+def as_table(estimator: BaseEstimator, X: Values) -> Values:
+    """What has the columns that the estimator was fitted on; a DataFrame stays one."""
+    if hasattr(X, "iloc"):
+        return validate_data(estimator, X, reset=False, skip_check_array=True)
+    return validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+
+
+def labelled_rows(
+    estimator: OrdinalClassifier, X: Values, y: Values, sample_weight: Values | None
+) -> tuple[Classes, Rows]:
+    """The classes of a target, and the rows of a table that an estimator learns from."""
+    check_consistent_length(X, y)
+    classes = Classes.of(y, estimator.order)
+    codes = classes.encode(y)
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise ValueError("sample_weight must not be 0 for every row")
+    weight = weight * _weight_of_classes(estimator.class_weight, classes, codes, weight)[codes]
+    if not weight.any():
+        raise ValueError("class_weight must not be 0 for every class that occurs")
+    chosen = canonical(TableEncoder(estimator.numeric).fit(X).raw(X), codes, weight)
+    some = X.iloc[chosen.rows] if hasattr(X, "iloc") else np.asarray(X)[chosen.rows]
+    return classes, Rows(some, codes[chosen.rows], chosen.weight)
+
+
+def _weight_of_classes(
+    class_weight: str | Mapping[Any, float] | None,
+    classes: Classes,
+    codes: Int[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " K"]:
+    result = np.ones(len(classes))
+    if class_weight is None:
+        return result
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight must be 'balanced' or a mapping, got {class_weight!r}")
+        return balanced(codes, weight, len(classes))
+    result[classes.encode(list(class_weight), "class_weight")] = list(class_weight.values())
+    if not (np.isfinite(result) & (result >= 0)).all():
+        raise ValueError(f"class_weight must be finite and not negative, got {dict(class_weight)}")
+    return result

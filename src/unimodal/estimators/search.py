@@ -1,0 +1,343 @@
+"""Cross-validation of methods: every network of every method, fold, seed and lambda in one go."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unimodal import decision, metrics
+from unimodal.estimators.classifier import OrdinalClassifier, Rows, as_table, labelled_rows
+from unimodal.estimators.ensemble import as_data, member_run
+from unimodal.estimators.rows import stratified_folds
+from unimodal.estimators.tables import TableEncoder
+from unimodal.methods import METHODS
+from unimodal.simplex import Values
+from unimodal.training import Data, Networks, OnProgress, Run, Trained, train_each
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LAMBDAS = tuple(10.0**i for i in range(-3, 4))
+"""The paper's grid."""
+_HELD_OUT = 8
+"""One in so many rows to learn from says when to stop."""
+
+Scores = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is to be compared: a method with its lambda, if it has one, on a fold of a seed's deal."""
+
+    method: str
+    lam: float | None
+    seed: int
+    fold: int
+
+
+def cross_validate(
+    X: Values,
+    y: Values,
+    methods: Sequence[str] = ("un", "wu-wass"),
+    *,
+    folds: int = 5,
+    seeds: int | Sequence[int] = 1,
+    lambdas: Sequence[float] = LAMBDAS,
+    order: Sequence[Any] | None = None,
+    sample_weight: Values | None = None,
+    estimator: OrdinalClassifier | None = None,
+    n_jobs: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> "pd.DataFrame":
+    """Train a network for every method, lambda, seed and fold, and score it on the fold.
+
+    What is learnt from a table's columns is learnt within each fold. Equal rows count once.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As for `OrdinalClassifier.fit`.
+    methods : sequence of str
+        Keys of `unimodal.METHODS`.
+    folds : int
+        Into how many parts the rows are dealt, class by class.
+    seeds : int or sequence of ints
+        How many deals, or their seeds.
+    lambdas : sequence of float
+        Tried by the methods that have one.
+    order : list of labels, optional
+        As for `OrdinalClassifier`.
+    estimator : OrdinalClassifier, optional
+        Whose networks are trained, one for each row of the result.
+    n_jobs, on_progress
+        As for `OrdinalClassifier`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each network: method, lam, seed, fold, epochs, and every metric of `unimodal.metrics`. If
+        interrupted by Ctrl-C: of those that were finished.
+    """
+    import pandas as pd
+
+    template = clone(estimator) if estimator is not None else OrdinalClassifier()
+    if order is not None:
+        template.set_params(order=order)
+    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    classes, rows = labelled_rows(template, X, y, sample_weight)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes, got {classes.values.tolist()}")
+    settings = _settings(methods, lambdas, chosen, _checked_folds(folds, len(rows.y)))
+    scored: list[Scores] = []
+    try:
+        scored.extend(_validated(template, rows, len(classes), settings, folds, n_jobs, on_progress))
+    except KeyboardInterrupt:
+        if not scored:
+            raise
+        warnings.warn(
+            f"interrupted: the result holds {len(scored)} of {len(settings)} networks", stacklevel=2
+        )
+    frame = pd.DataFrame(scored)
+    frame["lam"] = frame["lam"].astype(float)
+    return frame.sort_values(["method", "lam", "seed", "fold"], ignore_index=True)
+
+
+def _settings(
+    methods: Sequence[str], lambdas: Sequence[float], seeds: Sequence[int], folds: int
+) -> list[Setting]:
+    for name in methods:
+        if name not in METHODS:
+            raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
+    for lam in lambdas:
+        if not 0 <= lam < np.inf:
+            raise ValueError(f"lambdas must be finite and not negative, got {lam}")
+    return [
+        Setting(name, lam, seed, fold)
+        for name in methods
+        for lam in (lambdas if "lam" in METHODS[name].default_params else [None])
+        for seed in seeds
+        for fold in range(folds)
+    ]
+
+
+def _checked_folds(folds: int, n: int) -> int:
+    if not 2 <= folds <= n:
+        raise ValueError(f"folds must lie in [2, {n}], the number of different rows, got {folds}")
+    return folds
+
+
+def _validated(
+    template: OrdinalClassifier,
+    rows: Rows,
+    n_classes: int,
+    settings: Sequence[Setting],
+    n_folds: int,
+    n_jobs: int | None,
+    on_progress: OnProgress | None,
+) -> Iterator[Scores]:
+    """Score the networks of all settings as they are ready."""
+    deals = {seed: _deal(template, rows, n_folds, seed) for seed in dict.fromkeys(s.seed for s in settings)}
+    inputs = _same_width([each for deal in deals.values() for each in deal.inputs])
+    base = template.settings(len(rows.y) * (n_folds - 1) // n_folds)
+    first_source = {seed: i * n_folds for i, seed in enumerate(deals)}
+    runs = []
+    for each in settings:
+        params = dict(base.params) | ({} if each.lam is None else {"lam": float(each.lam)})
+        known = METHODS[each.method].default_params
+        own = {name: value for name, value in params.items() if name in known}
+        deal = deals[each.seed]
+        runs.append(
+            member_run(
+                replace(base, method=each.method, params=own),
+                *deal.learnt_and_held_out[each.fold],
+                seed=each.seed,
+                source=first_source[each.seed] + each.fold,
+            )
+        )
+    data = as_data(inputs, rows.y, rows.weight)
+    for i, trained in train_each(data, n_classes, runs, base.recipe, n_jobs=n_jobs, on_progress=on_progress):
+        tested = np.flatnonzero(deals[settings[i].seed].folds == settings[i].fold)
+        yield _scores(template, settings[i], runs[i], trained, data, rows.y, tested)
+
+
+@dataclass(frozen=True)
+class _Deal:
+    """The rows dealt into folds, and what is learnt from each fold's others."""
+
+    folds: Int[np.ndarray, " n"]
+    inputs: list[NDArray[np.float32]]
+    learnt_and_held_out: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+
+def _deal(template: OrdinalClassifier, rows: Rows, n_folds: int, seed: int) -> _Deal:
+    rng = np.random.default_rng(seed)
+    folds = stratified_folds(rows.y, n_folds, rng)
+    deal = _Deal(folds, [], [])
+    for fold in range(n_folds):
+        others = np.flatnonzero(folds != fold)
+        some = rows.X.iloc[others] if hasattr(rows.X, "iloc") else rows.X[others]
+        encoder = TableEncoder(template.numeric).fit(some, rows.weight[others])
+        deal.inputs.append(encoder.transform(rows.X))
+        parts = stratified_folds(rows.y[others], min(_HELD_OUT, len(others)), rng)
+        deal.learnt_and_held_out.append((others[parts != 0], others[parts == 0]))
+    return deal
+
+
+def _same_width(inputs: Sequence[NDArray[np.float32]]) -> Float[np.ndarray, "sources n inputs"]:
+    """Inputs of all folds, in which other columns may be constant, with zeros at the end."""
+    width = max(each.shape[1] for each in inputs)
+    return np.stack([np.pad(each, ((0, 0), (0, width - each.shape[1]))) for each in inputs])
+
+
+def _scores(
+    template: OrdinalClassifier,
+    setting: Setting,
+    run: Run,
+    trained: Trained,
+    data: Data,
+    y: Int[np.ndarray, " n"],
+    tested: NDArray[np.int64],
+) -> Scores:
+    networks = Networks.of([trained], run.params)
+    p = networks.log_prob(data.inputs[run.source, tested]).exp()[0].numpy()
+    pred = decision.decide(p, template.rule)
+    return vars(setting) | {"epochs": trained.epochs} | metrics.evaluate(y[tested], p, pred)
+
+
+class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """`OrdinalClassifier` with the method and the lambda that do best in cross-validation.
+
+    Parameters
+    ----------
+    methods : sequence of str
+        Keys of `unimodal.METHODS` to choose from.
+    lambdas : sequence of float
+        Tried by the methods that have one.
+    scoring : str
+        The metric of `unimodal.metrics` to choose by.
+    folds : int
+        Into how many parts the rows are dealt; fewer where there are not as many rows.
+    estimator : OrdinalClassifier, optional
+        What is fitted in the end, and whose networks are compared.
+    n_jobs : int, optional
+        Processes to train in, -1 for one on each core.
+    random_state : int or RandomState, optional
+        Seed of the deal and of the final fit.
+    on_progress : callable, optional
+        Called with `unimodal.training.Progress` during training.
+
+    Attributes
+    ----------
+    best_method_ : str
+        The method chosen.
+    best_lambda_ : float or None
+        Its lambda, if it has one.
+    cv_results_ : dict of arrays
+        Every candidate's method and lambda, and the mean of each metric over the folds.
+    best_estimator_ : OrdinalClassifier
+        Fitted to all rows.
+    classes_ : array, shape (K,)
+        The labels in order.
+    """
+
+    def __init__(
+        self,
+        methods: Sequence[str] = ("un", "wu-wass"),
+        *,
+        lambdas: Sequence[float] = LAMBDAS,
+        scoring: str = "rps",
+        folds: int = 5,
+        estimator: OrdinalClassifier | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self.methods = methods
+        self.lambdas = lambdas
+        self.scoring = scoring
+        self.folds = folds
+        self.estimator = estimator
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.on_progress = on_progress
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Values, y: Values, sample_weight: Values | None = None) -> Self:
+        """Choose, and learn from all rows; as `OrdinalClassifier.fit`."""
+        if self.scoring not in metrics.METRICS:
+            raise ValueError(f"scoring must be one of {', '.join(metrics.METRICS)}, got {self.scoring!r}")
+        validate_data(self, X, y, skip_check_array=True)
+        template = OrdinalClassifier() if self.estimator is None else clone(self.estimator)
+        seed = int(check_random_state(self.random_state).randint(2**30))
+        template.set_params(random_state=seed, n_jobs=self.n_jobs, on_progress=self.on_progress)
+        classes, rows = labelled_rows(template, X, y, sample_weight)
+        folds = min(self.folds, len(rows.y))
+        settings = _settings(self.methods, self.lambdas, [seed], max(folds, 1))
+        scored: list[Scores] = []
+        if folds > 1 and len(classes) > 1:
+            scored = list(
+                _validated(template, rows, len(classes), settings, folds, self.n_jobs, self.on_progress)
+            )
+        self.cv_results_ = _means(settings, scored)
+        best = self._best()
+        self.best_method_ = str(self.cv_results_["method"][best])
+        lam = self.cv_results_["lam"][best]
+        self.best_lambda_ = None if np.isnan(lam) else float(lam)
+        params = dict(template.params or {})
+        if self.best_lambda_ is not None:
+            params["lam"] = self.best_lambda_
+        known = METHODS[self.best_method_].default_params
+        own = {name: value for name, value in params.items() if name in known}
+        self.best_estimator_ = template.set_params(method=self.best_method_, params=own)
+        self.best_estimator_.fit(X, y, sample_weight)
+        self.classes_ = self.best_estimator_.classes_
+        return self
+
+    def _best(self) -> int:
+        """The candidate with the best mean; the first of several, or of all where nothing could be scored."""
+        means = self.cv_results_[self.scoring]
+        greater = metrics.METRICS[self.scoring].greater_is_better
+        worth = means if greater else -np.abs(means) if greater is None else -means
+        return int(np.where(np.isnan(worth), -np.inf, worth).argmax())
+
+    def predict_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
+        """As `OrdinalClassifier.predict_proba`."""
+        check_is_fitted(self)
+        p: NDArray[np.float64] = self.best_estimator_.predict_proba(as_table(self, X))
+        return p
+
+    def predict(self, X: Values, rule: str | None = None) -> NDArray[Any]:
+        """As `OrdinalClassifier.predict`."""
+        check_is_fitted(self)
+        labels: NDArray[Any] = self.best_estimator_.predict(as_table(self, X), rule)
+        return labels
+
+    def predict_interval(self, X: Values, coverage: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
+        """As `OrdinalClassifier.predict_interval`."""
+        check_is_fitted(self)
+        low, high = self.best_estimator_.predict_interval(as_table(self, X), coverage)
+        return low, high
+
+
+def _means(settings: Sequence[Setting], scored: Sequence[Scores]) -> dict[str, NDArray[Any]]:
+    """The mean over folds of each metric, for each method and lambda."""
+    candidates = list(dict.fromkeys((each.method, each.lam) for each in settings))
+    results: dict[str, NDArray[Any]] = {
+        "method": np.array([method for method, _ in candidates]),
+        "lam": np.array([np.nan if lam is None else lam for _, lam in candidates]),
+    }
+    for name in metrics.METRICS:
+        of_each = [[s[name] for s in scored if (s["method"], s["lam"]) == each] for each in candidates]
+        results[name] = np.array([np.mean(values) if values else np.nan for values in of_each])
+    return results
