@@ -15,6 +15,7 @@ CHECKED = (
     "unimodal.methods",
     "unimodal.metrics",
     "unimodal.validation",
+    "unimodal.estimators.forest",
 )
 install_import_hook(CHECKED, "beartype.beartype")
 

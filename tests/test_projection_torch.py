@@ -1,5 +1,6 @@
 """The projection as a PyTorch operation: gradients, transforms, devices, processes."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -272,8 +273,6 @@ def test_a_lambda_with_more_axes_than_the_labels_and_one_that_wants_a_gradient()
 
 
 def run(code, warnings="error", **environment):
-    import os
-
     done = subprocess.run(
         [sys.executable, "-W", warnings, "-c", textwrap.dedent(code)],
         capture_output=True, text=True, check=False, env={**os.environ, **environment},
@@ -320,3 +319,13 @@ def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(tmp_path
     blocked.touch()
     code = "import unimodal as um; print(um.project([0.5, 0.0, 0.5], 0))"
     assert run(code, NUMBA_CACHE_DIR=str(blocked / "cache")).strip() == "[0.5  0.25 0.25]"
+
+
+def test_kernels_of_other_folders_are_compiled_anew_when_their_file_has_changed(tmp_path):
+    path = tmp_path / "kernels_elsewhere.py"
+    source = "from unimodal.projection.compiled import kernel\n@kernel\ndef number(x):\n    return x + {}\n"
+    code = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom kernels_elsewhere import number\n"
+    for age, number in enumerate((1, 2)):
+        path.write_text(source.format(number))
+        os.utime(path, (age + 1e9, age + 1e9))
+        assert run(code + "print(number(1))", PYTHONDONTWRITEBYTECODE="1").strip() == str(1 + number)

@@ -1,4 +1,4 @@
-"""How the projection's inner loops are compiled and spread over the cores.
+"""How inner loops, the projection's above all, are compiled and spread over the cores.
 
 Compiled code is kept on disk: beside the package where that folder can be written, else in the
 user's cache folder (or `NUMBA_CACHE_DIR`). Where nothing can be written, each process compiles for
@@ -12,7 +12,7 @@ import sys
 from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -29,10 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # An option for those who write numba's own parts, so it may go away; without it kernels are only slower.
 _WITHOUT_OWNERSHIP = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
-_SOURCES = tuple(
-    (path.name, path.stat().st_mtime, path.stat().st_size)
-    for path in sorted(Path(__file__).parent.glob("*.py"))
-)
+_SOURCES = frozenset(Path(__file__).parent.glob("*.py"))
 _SERIAL = 100_000
 """Nanoseconds of work that are not worth another thread."""
 _SHARE = 50_000
@@ -64,12 +61,18 @@ def _compiled(function: Function, **options: Any) -> Function:
         compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written
         compiled = numba.njit(**options)(function)
-    # Numba compiles anew when a function's own file has changed, but kernels contain those of other files.
+    # Numba compiles anew when a function's own file has changed, but kernels contain those of this folder.
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = _SOURCES
+        cache_file._source_stamp = _stamp(_SOURCES | {Path(function.__code__.co_filename)})
     result: Function = compiled
     return result
+
+
+@cache
+def _stamp(paths: frozenset[Path]) -> tuple[tuple[str, float, int], ...]:
+    """What changes when one of the files does."""
+    return tuple((path.name, path.stat().st_mtime, path.stat().st_size) for path in sorted(paths))
 
 
 @kernel
