@@ -13,6 +13,7 @@ CHECKED = (
     "unimodal.heads",
     "unimodal.objectives",
     "unimodal.methods",
+    "unimodal.estimators",
     "unimodal.metrics",
     "unimodal.validation",
 )
