@@ -13,7 +13,10 @@ CHECKED = (
     "unimodal.heads",
     "unimodal.objectives",
     "unimodal.methods",
-    "unimodal.estimators",
+    "unimodal.estimators.labels",
+    "unimodal.estimators.scaling",
+    "unimodal.estimators.columns",
+    "unimodal.estimators.tables",
     "unimodal.metrics",
     "unimodal.validation",
 )
