@@ -1,0 +1,1 @@
+"""From tables and labels as people have them to models, by scikit-learn's interface."""
