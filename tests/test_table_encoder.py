@@ -232,7 +232,7 @@ def test_the_order_of_rows_does_not_matter(numeric):
         ([1.0], "weight must be one number per row, of shape (2,), got (1,)"),
         ([1.0, -2.0], "weight must be finite and not negative, got -2 at row 1"),
         ([np.nan, 1.0], "weight must be finite and not negative, got nan at row 0"),
-        ([0, 0], "weight must not be 0 for every row"),
+        ([0, 0], "weight must not be zero for every row"),
     ],
 )
 def test_weights_are_checked(weight, message):

@@ -215,5 +215,5 @@ def _weights(weight: Values, n: int) -> Float[np.ndarray, " n"]:
         row = int(wrong.argmax())
         raise ValueError(f"weight must be finite and not negative, got {weights[row]:g} at row {row}")
     if not weights.any():
-        raise ValueError("weight must not be 0 for every row")
+        raise ValueError("weight must not be zero for every row")
     return weights
