@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unimodal import decision, metrics, simplex
+    from unimodal.estimators.classifier import OrdinalClassifier
+    from unimodal.estimators.search import OrdinalClassifierCV, cross_validate
+    from unimodal.export import load, save
     from unimodal.methods import METHODS, make_method
     from unimodal.projection import distance, project
     from unimodal.validation import OrdinalMetrics
@@ -16,21 +19,31 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "OrdinalClassifier",
+    "OrdinalClassifierCV",
     "OrdinalMetrics",
+    "cross_validate",
     "decision",
     "distance",
+    "load",
     "make_method",
     "metrics",
     "project",
+    "save",
     "simplex",
 ]
 
 _HOME = {
     "METHODS": "unimodal.methods",
+    "OrdinalClassifier": "unimodal.estimators.classifier",
+    "OrdinalClassifierCV": "unimodal.estimators.search",
     "OrdinalMetrics": "unimodal.validation",
+    "cross_validate": "unimodal.estimators.search",
     "distance": "unimodal.projection",
+    "load": "unimodal.export",
     "make_method": "unimodal.methods",
     "project": "unimodal.projection",
+    "save": "unimodal.export",
 }
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unimodal.estimators.forest import Forest
@@ -175,7 +176,7 @@ def _predicted_unseen(
     networks: Networks, inputs: Float32[np.ndarray, "n inputs"], folds: Int[np.ndarray, " n"], n_folds: int
 ) -> Float[np.ndarray, "n K"]:
     p = networks.log_prob(with_ones(inputs)).exp().numpy()
-    result = p.mean(axis=0)
+    result: NDArray[np.float64] = p.mean(axis=0)
     of_member = np.arange(len(p)) % n_folds
     for fold in range(n_folds):
         if (of_member == fold).any():
@@ -208,7 +209,7 @@ def mixed(
     p: Float[np.ndarray, "n K"], other: Float[np.ndarray, "n K"] | None, share: float, unimodal: bool
 ) -> Float[np.ndarray, "n K"]:
     """Mix, and make unimodal if that is wanted."""
-    mixture = p if other is None else (1 - share) * p + share * other
+    mixture: NDArray[np.float64] = p if other is None else (1 - share) * p + share * other
     mixture = mixture / mixture.sum(axis=1, keepdims=True)
     if unimodal:
         mixture = project(mixture, metric=_UNIMODAL)
