@@ -30,7 +30,7 @@ _BATCH_SIZES = (32, 1024)
 
 
 class Rows(NamedTuple):
-    """The rows of a table to learn from: equal ones merged, sorted, with the weights of both."""
+    """The rows of a table to learn from, in an order of their own."""
 
     X: Any
     y: Int[np.ndarray, " n"]
@@ -282,12 +282,15 @@ def labelled_rows(
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weight.any():
         raise ValueError("sample_weight must not be 0 for every row")
-    weight = weight * _weight_of_classes(estimator.class_weight, classes, codes, weight)[codes]
+    chosen = canonical(TableEncoder(estimator.numeric).fit(X).raw(X), codes, weight)
+    codes = codes[chosen.rows]
+    weight = chosen.weight * _weight_of_classes(estimator.class_weight, classes, codes, chosen.weight)[codes]
     if not weight.any():
         raise ValueError("class_weight must not be 0 for every class that occurs")
-    chosen = canonical(TableEncoder(estimator.numeric).fit(X).raw(X), codes, weight)
-    some = X.iloc[chosen.rows] if hasattr(X, "iloc") else np.asarray(X)[chosen.rows]
-    return classes, Rows(some, codes[chosen.rows], chosen.weight)
+    some = np.flatnonzero(weight > 0)
+    picked = chosen.rows[some]
+    table = X.iloc[picked] if hasattr(X, "iloc") else np.asarray(X)[picked]
+    return classes, Rows(table, codes[some], weight[some])
 
 
 def _weight_of_classes(

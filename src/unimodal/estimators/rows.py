@@ -1,18 +1,23 @@
 """Rows in an order of their own: what is learnt depends on which rows there are, not on how they are listed.
 
-Equal rows with equal labels are merged and their weights added, rows of weight zero are left out, and the
-rest is sorted. So a row of weight 3 is the same as the row listed three times, to the last bit, and no row
-has a twin on the other side of a split.
+A row of weight 3 is the same as the row listed three times, to the last bit. Equal rows with equal labels
+are merged and their weights added, rows of weight zero are left out, and the rest is sorted. Then weights
+that are whole numbers become copies again: where rows recur in the data they will recur, and what is known of
+a copy that was held out is known of the next one too. Weights that are not whole, or very many, stay weights.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+_MOST_COPIES = 8
+"""Copies of a row, on average, that are not worth merging."""
 
 
 class Canonical(NamedTuple):
-    """Which rows stand for all, in order, and their weights."""
+    """Which rows to learn from, in order, and their weights."""
 
     rows: Int[np.ndarray, " m"]
     weight: Float[np.ndarray, " m"]
@@ -21,13 +26,18 @@ class Canonical(NamedTuple):
 def canonical(
     X: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
 ) -> Canonical:
-    """Merge and sort the rows of a matrix, in which NaN equals NaN."""
+    """Sort the rows of a matrix, in which NaN equals NaN, and make weights copies or copies weights."""
     kept = np.flatnonzero(weight > 0)
     values = np.column_stack([X[kept], y[kept]]) + 0.0  # -0.0 is 0.0
     values[np.isnan(values)] = np.nan  # of which there are many, to the bit
     keys = np.ascontiguousarray(values).view(np.dtype((np.void, values.itemsize * values.shape[1])))
     _, first, group = np.unique(keys.ravel(), return_index=True, return_inverse=True)
-    return Canonical(kept[first], np.bincount(group.ravel(), weights=weight[kept]))
+    rows = kept[first]
+    total: NDArray[np.float64] = np.bincount(group.ravel(), weights=weight[kept])
+    if (total == np.round(total)).all() and total.sum() <= _MOST_COPIES * len(rows):
+        rows = rows.repeat(total.astype(np.int64))
+        total = np.ones(len(rows))
+    return Canonical(rows, total)
 
 
 def stratified_folds(
