@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 
 _MOST_COPIES = 8
 """Copies of a row, on average, that are not worth merging."""
@@ -33,10 +32,10 @@ def canonical(
     keys = np.ascontiguousarray(values).view(np.dtype((np.void, values.itemsize * values.shape[1])))
     _, first, group = np.unique(keys.ravel(), return_index=True, return_inverse=True)
     rows = kept[first]
-    total: NDArray[np.float64] = np.bincount(group.ravel(), weights=weight[kept])
+    total = np.bincount(group.ravel(), weights=weight[kept]).astype(np.float64)
     if (total == np.round(total)).all() and total.sum() <= _MOST_COPIES * len(rows):
         rows = rows.repeat(total.astype(np.int64))
-        total = np.ones(len(rows))
+        return Canonical(rows, np.ones(len(rows)))
     return Canonical(rows, total)
 
 
