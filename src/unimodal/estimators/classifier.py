@@ -54,8 +54,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     members : int
         How many networks.
     trees : int
-        How many trees of a random forest are grown beside them and mixed in, as far as that makes
-        rows likelier which neither has seen; 0 for none.
+        How many randomised trees are grown beside them and mixed in, as far as that makes rows likelier
+        which neither has seen; 0 for none.
     unimodal : bool
         Whether the average is replaced by the nearest distribution with one peak.
     numeric : {"piecewise", "quantile", "standard"}
@@ -101,7 +101,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         order: Sequence[Any] | None = None,
         params: Mapping[str, Any] | None = None,
         members: int = 8,
-        trees: int = 0,
+        trees: int = 200,
         unimodal: bool = True,
         numeric: str = "piecewise",
         hidden: tuple[int, ...] = (128,),
