@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -186,6 +186,16 @@ class Method:
         """The keyword parameters that `make_method` takes for this method, with their defaults."""
         params = {**_keywords(self.head), **_keywords(self.objective), **self.defaults}
         return {name: value for name, value in params.items() if name not in self.fixed}
+
+    @property
+    def per_run(self) -> frozenset[str]:
+        """The parameters that may be tensors, with one number for each of several runs."""
+        return frozenset(
+            name
+            for component in (self.head, self.objective)
+            for name, parameter in signature(component).parameters.items()
+            if Tensor in get_args(parameter.annotation) and name in self.default_params
+        )
 
     @property
     def as_published(self) -> "Method":

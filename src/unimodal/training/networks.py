@@ -1,10 +1,13 @@
 """Many small networks as one: parameters, outputs and gradients of R multilayer perceptrons.
 
-The parameters of a run are a row of one matrix (R, P). Every layer is one batched matrix product, the last
-one class-major: its weights are (R, K, H) and the outputs (R, K, rows), so that the products of each run
-stay narrow in the classes and long in the rows. The bias of the first layer is the weight of a column of
-ones in the inputs. Backward through the layers is written by hand, in buffers that are kept; autograd sees
-the loss only.
+Every layer is one batched matrix product, the last one class-major: its weights are (R, K, H) and the
+outputs (R, K, rows), so that the products of each run stay narrow in the classes and long in the rows. The
+bias of the first layer is the weight of a column of ones in the inputs. Backward through the layers is
+written by hand, in buffers that are kept; autograd sees the loss only.
+
+The parameters of a run that is not being trained are a row of a matrix (R, P). In training each layer of all
+runs is one block of memory instead, because that is how a batched product writes its slopes in one call; the
+blocks follow one another, so that the optimiser sees a single tensor.
 
 A run starts as PyTorch's own layers do, drawing the weights of nn.Linear for each layer in turn.
 """
@@ -14,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -38,11 +42,18 @@ class Architecture:
     hidden: tuple[int, ...] = (128,)
     activation: str = "relu"
     published: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
+    """The method's parameters that all runs have in common."""
+
+    def method_with(self, params: Mapping[str, Any]) -> OrdinalMethod:
+        """The method with these parameters besides the common ones."""
+        params = dict(self.options) | dict(params)
+        return make_method(self.method, self.n_classes, published=self.published, **params)
 
     @cached_property
     def template(self) -> OrdinalMethod:
-        """The method of one run, with the parameters that its head starts from."""
-        return make_method(self.method, self.n_classes, published=self.published)
+        """The method of one run."""
+        return self.method_with({})
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -80,8 +91,18 @@ class Architecture:
             for name, shape in self.shapes.items()
         }
 
-    def initial(self, generator: torch.Generator) -> Float[Tensor, " P"]:
-        """The parameters that a run starts from."""
+    def blocks(self, values: Float[Tensor, " RP"], n_runs: int) -> dict[str, Tensor]:
+        """The same, where the parameters of one name follow each other for all runs."""
+        blocks = {}
+        for name, shape in self.shapes.items():
+            start = n_runs * self.offsets[name]
+            blocks[name] = values[start : start + n_runs * math.prod(shape)].view(n_runs, *shape)
+        return blocks
+
+    def initial(
+        self, generator: torch.Generator, params: Mapping[str, Any] = MappingProxyType({})
+    ) -> Float[Tensor, " P"]:
+        """The parameters that a run starts from; `params` are its method's."""
         row = torch.zeros(self.n_parameters)
         views = {name: view[0] for name, view in self.views(row[None]).items()}
         sizes = (self.n_inputs, *self.hidden, self.template.n_outputs)
@@ -98,7 +119,7 @@ class Architecture:
             else:
                 views[f"weight{i}"].copy_(weight.T)
                 views[f"bias{i}"][0] = bias
-        for name, parameter in self.template.named_parameters():
+        for name, parameter in self.method_with(params).named_parameters():
             views[name].copy_(parameter.detach())
         return row
 
@@ -121,9 +142,7 @@ class Output:
     """The method at the end of R networks, each with parameters of its own where the method has any."""
 
     def __init__(self, architecture: Architecture, params: Mapping[str, Any], device: torch.device) -> None:
-        method = make_method(
-            architecture.method, architecture.n_classes, published=architecture.published, **params
-        ).to(device)
+        method = architecture.method_with(params).to(device)
         self._names = [name for name, _ in method.named_parameters()]
         self._call = _PerSample(method)
         self._buffers = {f"method.{name}": value for name, value in method.named_buffers()}

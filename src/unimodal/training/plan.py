@@ -9,6 +9,7 @@ small gain nothing, and lose much when the machine is busy.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import joblib
@@ -18,12 +19,13 @@ import torch
 from unimodal.methods import METHODS
 from unimodal.training.networks import Architecture
 from unimodal.training.recipe import Recipe, Run
-from unimodal.training.stacked import Data, Trained, is_number, train_stack
+from unimodal.training.stacked import Data, Trained, train_stack
 
 _CACHE = 12 << 20
 _MOST_RUNS = 256
 _STACKS_PER_PROCESS = 2
 _BYTES = 4
+_BYTES_OF_ROW = 60
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,13 @@ def split(
     for members in groups.values():
         run = runs[members[0]]
         architecture = Architecture(
-            n_inputs, n_classes, run.method, recipe.hidden, recipe.activation, run.published
+            n_inputs,
+            n_classes,
+            run.method,
+            recipe.hidden,
+            recipe.activation,
+            run.published,
+            _numbers_and_others(run)[1],
         )
         in_step, kept = _bytes_of_run(architecture, recipe, run)
         most = max(1, min(_MOST_RUNS, _CACHE // in_step, memory // (in_step + kept)))
@@ -149,10 +157,22 @@ def split(
 
 def _kind(run: Run, recipe: Recipe) -> tuple[Any, ...]:
     """What the runs of a stack have in common."""
-    numbers = tuple(sorted(name for name, value in run.params.items() if is_number(value)))
-    others = tuple(sorted((name, value) for name, value in run.params.items() if not is_number(value)))
     has_validation = run.validation is not None
-    return run.method, run.published, numbers, others, run.batches(recipe.batch_size), has_validation
+    return (
+        run.method,
+        run.published,
+        *_numbers_and_others(run),
+        run.batches(recipe.batch_size),
+        has_validation,
+    )
+
+
+def _numbers_and_others(run: Run) -> tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]:
+    """The parameters of its method that may differ within a stack, by name, and the others."""
+    method = METHODS[run.method].as_published if run.published else METHODS[run.method]
+    names = sorted(run.params)
+    numbers = tuple(name for name in names if name in method.per_run and isinstance(run.params[name], Real))
+    return numbers, tuple((name, run.params[name]) for name in names if name not in numbers)
 
 
 def _bytes_of_run(architecture: Architecture, recipe: Recipe, run: Run) -> tuple[int, int]:
@@ -161,7 +181,8 @@ def _bytes_of_run(architecture: Architecture, recipe: Recipe, run: Run) -> tuple
     widths = architecture.n_inputs + 4 * sum(recipe.hidden) + 8 * architecture.n_classes
     in_step = _BYTES * (4 * architecture.n_parameters + n_rows * widths)
     n_validated = 0 if run.validation is None else len(run.validation)
-    return in_step, _BYTES * architecture.n_parameters + 16 * len(run.rows) + n_validated * _BYTES * widths
+    kept = _BYTES * architecture.n_parameters + _BYTES_OF_ROW * (len(run.rows) + n_validated)
+    return in_step, kept
 
 
 def _n_processes(n_jobs: int | None) -> int:

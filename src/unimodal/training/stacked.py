@@ -22,7 +22,6 @@ from unimodal.training.networks import Architecture, Output, Passes
 from unimodal.training.recipe import Recipe, Run
 
 _WARM_UP = 0.1
-_VALIDATED_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -79,11 +78,6 @@ def train_stack(
         return stack.results()
 
 
-def is_number(value: object) -> bool:
-    """Whether a parameter of a method may differ from run to run."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 @contextmanager
 def small_numbers_flushed() -> Iterator[None]:
     """Take numbers below the normal range for zero: they double the time of Adam."""
@@ -102,100 +96,125 @@ class _Stack:
         self.data, self.architecture, self.recipe, self.runs = data, architecture, recipe, runs
         self.device = data.inputs.device
         self.inputs = data.inputs.flatten(0, 1)
+        self.lengths = [len(run.rows) for run in runs]
         self.n_batches = runs[0].batches(recipe.batch_size)
-        self.batch_size = min(recipe.batch_size, max(len(run.rows) for run in runs))
-        self.rows = [torch.from_numpy(np.asarray(run.rows, dtype=np.int64)) for run in runs]
-        self.weights = [self._weights_of(rows) for rows in self.rows]
+        self.batch_size = min(recipe.batch_size, max(self.lengths))
         self.generators = [torch.Generator().manual_seed(run.seed) for run in runs]
-        self.best = torch.stack([architecture.initial(each) for each in self.generators]).to(self.device)
+        self.rows, self.weight = self._padded([run.rows for run in runs])
+        self.share = torch.zeros(self.rows.shape)
+        for i, n in enumerate(self.lengths):
+            full = n - n % self.batch_size
+            self.share[i, :full] = 1 / self.batch_size
+            self.share[i, full:n] = 1 / max(n - full, 1)
+        self.validated = None
+        if runs[0].validation is not None:
+            self.validated = self._padded([run.validation for run in runs])
+        initial = [
+            architecture.initial(generator, run.params)
+            for generator, run in zip(self.generators, runs, strict=True)
+        ]
+        self.best = torch.stack(initial).to(self.device)
         self.best_loss = torch.full((len(runs),), math.inf)
         self.best_epoch = torch.zeros(len(runs), dtype=torch.int64)
         self.epochs = torch.zeros(len(runs), dtype=torch.int64)
         self.steps = 0
-        self._begin(torch.arange(len(runs)), self.best.clone(), None)
+        parameters = torch.zeros(self.best.numel(), device=self.device)
+        blocks = architecture.blocks(parameters, len(runs))
+        for name, view in architecture.views(self.best).items():
+            blocks[name].copy_(view)
+        self._begin(torch.arange(len(runs)), parameters, None)
 
-    def _weights_of(self, rows: Tensor) -> Tensor:
-        """A run's sample weights, with mean one."""
-        if self.data.weight is None:
-            return torch.ones(len(rows))
-        weight = self.data.weight.cpu()[rows]
-        return weight * (len(rows) / weight.sum())
+    def _padded(self, rows_of: Sequence[Any]) -> tuple[Tensor, Tensor]:
+        """Row numbers of each run, filled up to whole batches with its first; sample weights of mean one."""
+        most = max(len(rows) for rows in rows_of)
+        width = -(-most // self.batch_size) * self.batch_size
+        padded = torch.empty(len(rows_of), width, dtype=torch.int64)
+        weights = torch.zeros(len(rows_of), width)
+        weight = None if self.data.weight is None else self.data.weight.cpu()
+        for i, rows in enumerate(rows_of):
+            n = len(rows)
+            padded[i] = int(rows[0])
+            padded[i, :n] = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+            own = torch.ones(n) if weight is None else weight[padded[i, :n]]
+            weights[i, :n] = own * (n / own.sum())
+        return padded, weights
 
     def _begin(self, active: Tensor, parameters: Tensor, state: dict[str, Any] | None) -> None:
         """Go on with the runs `active` alone."""
         self.active = active
         self.parameters, self.slopes = parameters, torch.zeros_like(parameters)
         parameters.grad = self.slopes
-        recipe = self.recipe
+        recipe, architecture, n_runs = self.recipe, self.architecture, len(active)
         kind = torch.optim.AdamW if recipe.optimiser == "adamw" else torch.optim.Adam
         self.optimiser = kind([parameters], lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
         if state is not None:
             self.optimiser.state[parameters] = state
-        self.views = self.architecture.views(parameters)
-        self.slope_views = self.architecture.views(self.slopes)
-        self.output = Output(self.architecture, self._params(active), self.device)
-        self.passes = Passes(self.architecture, len(active), self.batch_size, self.device)
-        source = torch.tensor([self.runs[i].source for i in active.tolist()], device=self.device)
+        self.blocks = architecture.blocks(parameters, n_runs)
+        self.slope_blocks = architecture.blocks(self.slopes, n_runs)
+        self.output = Output(architecture, self._numbers(), self.device)
+        self.passes = Passes(architecture, n_runs, self.batch_size, self.device)
+        self.gathered = torch.empty(n_runs, self.batch_size, self.inputs.shape[1], device=self.device)
+        source = torch.tensor([self.runs[i].source for i in active.tolist()])
         self.first_row = (source * self.data.inputs.shape[1])[:, None]
-        self.validation = self._validation_rows()
+        self.order = torch.arange(self.rows.shape[1]).repeat(n_runs, 1)
+        self.validation = None
+        if self.validated is not None:
+            rows, weight = (each[active] for each in self.validated)
+            self.validation = self._batches(rows, weight / weight.sum(1, keepdim=True))
 
-    def _params(self, active: Tensor) -> dict[str, Any]:
-        """The method's parameters; numbers as one for each run."""
-        of_runs = [self.runs[i].params for i in active.tolist()]
+    def _numbers(self) -> dict[str, Tensor]:
+        """The method's parameters that differ from run to run."""
+        common = dict(self.architecture.options)
+        of_runs = [self.runs[i].params for i in self.active.tolist()]
         return {
             name: torch.tensor([float(params[name]) for params in of_runs])[:, None]
-            if is_number(value)
-            else value
-            for name, value in of_runs[0].items()
+            for name in of_runs[0]
+            if name not in common
         }
 
-    def _validation_rows(self) -> tuple[Tensor, Tensor] | None:
-        """Each run's validation rows, padded with row 0, and weights that sum to one."""
-        if self.runs[0].validation is None:
-            return None
-        every = [torch.from_numpy(np.asarray(self.runs[i].validation)) for i in self.active.tolist()]
-        rows = torch.nn.utils.rnn.pad_sequence(every, batch_first=True)
-        weight = torch.zeros(rows.shape)
-        for i, some in enumerate(every):
-            weight[i, : len(some)] = self._weights_of(some) / len(some)
-        return rows.to(self.device), weight.to(self.device)
+    def _batches(self, rows: Tensor, weight: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Where the inputs of each batch are, their labels and weights; all on the device at once."""
+        shape = len(rows), -1, self.batch_size
+        labels = self.data.y[rows.to(self.device)]
+        places = (rows + self.first_row).to(self.device)
+        parts = [
+            each.view(shape).transpose(0, 1).contiguous() for each in (places, labels, weight.to(self.device))
+        ]
+        return list(zip(*parts, strict=True))
 
     def train_epoch(self, epoch: int) -> None:
-        order, weight = self._shuffled()
-        size = self.batch_size
-        for batch in range(self.n_batches):
-            part = slice(batch * size, (batch + 1) * size)
-            filled = [min(size, len(self.rows[i]) - batch * size) for i in self.active.tolist()]
-            self._step(order[:, part], weight[:, part], filled)
+        for batch, (places, y, weight) in enumerate(self._shuffled()):
+            self._step(places, y, weight, self._kept(batch))
         self.epochs[self.active] = epoch + 1
 
-    def _shuffled(self) -> tuple[Tensor, Tensor]:
-        """Row numbers in the order of this epoch, and what each contributes to the mean of its batch."""
-        shape = (len(self.active), self.n_batches * self.batch_size)
-        order, weight = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
-        for i, run in enumerate(self.active.tolist()):
-            n = len(self.rows[run])
-            permuted = torch.randperm(n, generator=self.generators[run])
-            order[i, :n] = self.rows[run][permuted]
-            full = n - n % self.batch_size
-            weight[i, :full] = 1 / self.batch_size
-            weight[i, full:n] = 1 / max(n - full, 1)
-            weight[i, :n] *= self.weights[run][permuted]
-        return order.to(self.device), weight.to(self.device)
+    def _shuffled(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """The batches of this epoch, weighted by what each row contributes to the mean of its batch."""
+        active = self.active
+        for i, run in enumerate(active.tolist()):
+            n = self.lengths[run]
+            torch.randperm(n, generator=self.generators[run], out=self.order[i, :n])
+        weight = self.share[active]
+        if self.data.weight is not None:
+            weight *= self.weight[active].gather(1, self.order)
+        return self._batches(self.rows[active].gather(1, self.order), weight)
 
     @torch.no_grad()
-    def _step(self, rows: Tensor, weight: Tensor, filled: list[int]) -> None:
-        inputs = self.inputs[rows + self.first_row]
-        outputs = self.passes.forward(self.views, inputs, self._kept(filled))
-        outer, own = self.output.slopes(self.views, outputs, self.data.y[rows], weight)
-        self.passes.backward(self.views, self.slope_views, outer)
+    def _step(self, places: Tensor, y: Tensor, weight: Tensor, kept: list[Tensor]) -> None:
+        outputs = self.passes.forward(self.blocks, self._gather(places), kept)
+        outer, own = self.output.slopes(self.blocks, outputs, y, weight)
+        self.passes.backward(self.blocks, self.slope_blocks, outer)
         for name, slope in own.items():
-            self.slope_views[name].copy_(slope)
+            self.slope_blocks[name].copy_(slope)
         self.optimiser.param_groups[0]["lr"] = self._learning_rate()
         self.optimiser.step()
         self.steps += 1
 
-    def _kept(self, filled: list[int]) -> list[Tensor]:
+    def _gather(self, places: Tensor) -> Tensor:
+        """The inputs in these places, in a buffer that the next batch overwrites."""
+        torch.index_select(self.inputs, 0, places.flatten(), out=self.gathered.flatten(0, 1))
+        return self.gathered
+
+    def _kept(self, batch: int) -> list[Tensor]:
         """For each hidden unit zero if it is dropped, else what makes up for those that are."""
         share = 1 - self.recipe.dropout
         if share == 1:
@@ -204,7 +223,8 @@ class _Stack:
         for width in self.recipe.hidden:
             mask = torch.zeros(len(self.active), self.batch_size, width)
             for i, run in enumerate(self.active.tolist()):
-                mask[i, : filled[i]].bernoulli_(share, generator=self.generators[run])
+                filled = self.lengths[run] - batch * self.batch_size
+                mask[i, :filled].bernoulli_(share, generator=self.generators[run])
             kept.append(mask.div_(share).to(self.device))
         return kept
 
@@ -226,45 +246,56 @@ class _Stack:
             return 0
         loss = self._validation_loss().cpu()
         better = loss < self.best_loss[active]
-        self.best[active[better]] = self.parameters[better.to(self.device)]
+        if bool(better.any()):
+            chosen, best = better.to(self.device), self.architecture.views(self.best)
+            for name, block in self.blocks.items():
+                best[name][active[better].to(self.device)] = block[chosen]
         self.best_loss[active[better]] = loss[better]
         self.best_epoch[active[better]] = epoch + 1
-        patience = self.recipe.patience or self.recipe.epochs
-        stays = epoch + 1 - self.best_epoch[active] < patience
-        if not bool(stays.all()):
+        stays = ~loss.isnan()
+        if self.recipe.patience is not None:
+            stays &= epoch + 1 - self.best_epoch[active] < self.recipe.patience
+        if not bool(stays.any()):
+            self.active = active[:0]
+        elif not bool(stays.all()):
             self._go_on_with(stays)
         return int((~stays).sum())
 
     @torch.no_grad()
     def _validation_loss(self) -> Tensor:
-        assert self.validation is not None
-        rows, weight = self.validation
         total = torch.zeros(len(self.active), device=self.device)
-        for start in range(0, rows.shape[1], _VALIDATED_ROWS):
-            some = rows[:, start : start + _VALIDATED_ROWS]
-            passes = Passes(self.architecture, len(some), some.shape[1], self.device)
-            outputs = passes.forward(self.views, self.inputs[some + self.first_row])
-            log_prob = self.output(self.views, outputs).gather(1, self.data.y[some][:, None])[:, 0]
-            total -= (log_prob * weight[:, start : start + _VALIDATED_ROWS]).sum(1)
+        for places, y, weight in self.validation or ():
+            outputs = self.passes.forward(self.blocks, self._gather(places))
+            log_prob = self.output(self.blocks, outputs).gather(1, y[:, None])[:, 0]
+            total -= (log_prob * weight).sum(1)
         return total
 
     def _go_on_with(self, stays: Tensor) -> None:
-        if not bool(stays.any()):
-            self.active = self.active[stays]
-            return
+        before, after = len(self.active), int(stays.sum())
         chosen = stays.to(self.device)
+
+        def of_those(values: Tensor) -> Tensor:
+            rest = torch.zeros(after * self.architecture.n_parameters, device=self.device)
+            blocks = self.architecture.blocks(values, before)
+            for name, block in self.architecture.blocks(rest, after).items():
+                block.copy_(blocks[name][chosen])
+            return rest
+
         state = dict(self.optimiser.state[self.parameters])
-        state |= {name: state[name][chosen] for name in ("exp_avg", "exp_avg_sq")}
-        self._begin(self.active[stays], self.parameters[chosen], state)
+        state |= {name: of_those(state[name]) for name in ("exp_avg", "exp_avg_sq")}
+        self._begin(self.active[stays], of_those(self.parameters), state)
 
     def results(self) -> list[Trained]:
+        best = self.best
         if self.validation is None:
-            self.best, self.best_epoch = self.parameters, self.epochs
+            for name, view in self.architecture.views(best).items():
+                view.copy_(self.blocks[name])
+            self.best_epoch = self.epochs
         losses = self.best_loss.where(self.best_loss.isfinite(), math.nan)
         return [
             Trained(
                 self.architecture,
-                self.best[i].cpu(),
+                best[i].cpu().clone(),  # a view would hold, and take along to another process, all others
                 int(self.epochs[i]),
                 int(self.best_epoch[i]),
                 float(losses[i]),
