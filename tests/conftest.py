@@ -20,6 +20,9 @@ CHECKED = (
     "unimodal.metrics",
     "unimodal.validation",
     "unimodal.estimators.forest",
+    "unimodal.training.networks",
+    "unimodal.training.stacked",
+    "unimodal.training.plan",
 )
 install_import_hook(CHECKED, "beartype.beartype")
 

@@ -7,6 +7,7 @@ small gain nothing, and lose much when the machine is busy.
 """
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -122,9 +123,15 @@ def train_each(
         joblib.delayed(_train_elsewhere)(number, arrays, architecture, recipe, [runs[i] for i in members])
         for number, (architecture, members) in enumerate(stacks)
     )
-    for number, trained in pool(jobs):
-        advance(len(trained) * recipe.epochs)
-        yield from zip(stacks[number][1], trained, strict=True)
+    results = pool(jobs)
+    try:
+        for number, trained in results:
+            advance(len(trained) * recipe.epochs)
+            yield from zip(stacks[number][1], trained, strict=True)
+    finally:
+        with warnings.catch_warnings():  # joblib warns that it cancels the rest, which is what is wanted
+            warnings.simplefilter("ignore", UserWarning)
+            results.close()
 
 
 def split(
@@ -146,7 +153,7 @@ def split(
             run.published,
             _numbers_and_others(run)[1],
         )
-        in_step, kept = _bytes_of_run(architecture, recipe, run)
+        in_step, kept = _bytes_of_run(architecture, recipe, [runs[i] for i in members])
         most = max(1, min(_MOST_RUNS, _CACHE // in_step, memory // (in_step + kept)))
         n_stacks = -(-len(members) // most)
         if processes > 1 and len(groups) < processes * _STACKS_PER_PROCESS:
@@ -175,14 +182,13 @@ def _numbers_and_others(run: Run) -> tuple[tuple[str, ...], tuple[tuple[str, Any
     return numbers, tuple((name, run.params[name]) for name in names if name not in numbers)
 
 
-def _bytes_of_run(architecture: Architecture, recipe: Recipe, run: Run) -> tuple[int, int]:
-    """What a run touches in every step, and what is kept for it besides."""
-    n_rows = min(recipe.batch_size, len(run.rows))
+def _bytes_of_run(architecture: Architecture, recipe: Recipe, runs: Sequence[Run]) -> tuple[int, int]:
+    """What the largest of the runs touches in every step, and what is kept for it besides."""
+    n_rows = max(len(run.rows) for run in runs)
+    n_validated = max(0 if run.validation is None else len(run.validation) for run in runs)
     widths = architecture.n_inputs + 4 * sum(recipe.hidden) + 8 * architecture.n_classes
-    in_step = _BYTES * (4 * architecture.n_parameters + n_rows * widths)
-    n_validated = 0 if run.validation is None else len(run.validation)
-    kept = _BYTES * architecture.n_parameters + _BYTES_OF_ROW * (len(run.rows) + n_validated)
-    return in_step, kept
+    in_step = _BYTES * (4 * architecture.n_parameters + min(recipe.batch_size, n_rows) * widths)
+    return in_step, _BYTES * architecture.n_parameters + _BYTES_OF_ROW * (n_rows + n_validated)
 
 
 def _n_processes(n_jobs: int | None) -> int:

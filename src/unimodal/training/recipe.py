@@ -40,7 +40,7 @@ class Recipe:
         Rows in a step, and how often all rows are seen. The last batch of an epoch may be smaller.
     patience : int, optional
         After how many epochs without a lower validation loss a run stops. A run with validation rows keeps
-        the weights of its best epoch in any case.
+        the weights of its best epoch in any case, and stops when the loss is no longer a number.
     """
 
     hidden: tuple[int, ...] = (128,)
