@@ -36,6 +36,7 @@ format: $(READY)  ## Mend format and style
 bench: $(READY)  ## Measure speed, as ratios against named peers
 	$(BIN)/python benchmarks/heads.py
 	$(BIN)/python benchmarks/projection.py
+	$(BIN)/python benchmarks/training.py
 
 docs: $(READY)  ## Build the documentation: build/docs
 	$(BIN)/mkdocs build --strict

@@ -157,7 +157,7 @@ def split(
         most = max(1, min(_MOST_RUNS, _CACHE // in_step, memory // (in_step + kept)))
         n_stacks = -(-len(members) // most)
         if processes > 1 and len(groups) < processes * _STACKS_PER_PROCESS:
-            n_stacks = max(n_stacks, min(processes, len(members)))
+            n_stacks = min(len(members), -(-n_stacks // processes) * processes)
         stacks += [(architecture, part.tolist()) for part in np.array_split(np.array(members), n_stacks)]
     return stacks
 
