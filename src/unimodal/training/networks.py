@@ -125,13 +125,15 @@ class Architecture:
 
 
 class _PerSample(nn.Module):
-    """Log-probabilities, or with labels the loss, of outputs with the classes on axis -2."""
+    """Log-probabilities, decisions, or with labels the loss, of outputs with the classes on axis -2."""
 
     def __init__(self, method: OrdinalMethod) -> None:
         super().__init__()
         self.method = method
 
-    def forward(self, outputs: Tensor, y: Tensor | None = None) -> Tensor:
+    def forward(self, outputs: Tensor, y: Tensor | None = None, decide: bool = False) -> Tensor:
+        if decide:
+            return self.method.predict(outputs, dim=-2)
         if y is None:
             return self.method.log_prob(outputs, dim=-2)
         loss: Tensor = self.method.objective(self.method.head, outputs, y, dim=-2)
@@ -147,16 +149,18 @@ class Output:
         self._call = _PerSample(method)
         self._buffers = {f"method.{name}": value for name, value in method.named_buffers()}
 
-    def __call__(self, views: Mapping[str, Tensor], outputs: Tensor, y: Tensor | None = None) -> Tensor:
+    def __call__(
+        self, views: Mapping[str, Tensor], outputs: Tensor, y: Tensor | None = None, decide: bool = False
+    ) -> Tensor:
         if not self._names:
-            alone: Tensor = self._call(outputs, y)
+            alone: Tensor = self._call(outputs, y, decide)
             return alone
         own = {f"method.{name}": views[name] for name in self._names}
         per_run = {name: value for name, value in self._buffers.items() if value.ndim == 2}
         inputs = (outputs,) if y is None else (outputs, y)
 
         def one(state: dict[str, Tensor], *inputs: Tensor) -> Any:
-            return functional_call(self._call, state, inputs)
+            return functional_call(self._call, state, inputs, {"decide": decide})
 
         result: Tensor = vmap(one)(own | per_run, *inputs)
         return result

@@ -1,10 +1,10 @@
 """What trained networks predict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unimodal.training.networks import Architecture, Output, Passes
@@ -39,17 +39,23 @@ class Networks:
         """Put runs of one method together."""
         return cls(trained[0].architecture, torch.stack([each.parameters for each in trained]), params)
 
-    @torch.no_grad()
     def log_prob(self, inputs: Float[Tensor, "n D1"]) -> Float[Tensor, "R n K"]:
         """What each network predicts for inputs whose last column is ones."""
+        return torch.cat(list(self._results(inputs, decide=False)), dim=2).transpose(1, 2)
+
+    def predict(self, inputs: Float[Tensor, "n D1"]) -> Int[Tensor, "R n"]:
+        """The class that each network decides on, by the rule of its method's own paper."""
+        return torch.cat(list(self._results(inputs, decide=True)), dim=1)
+
+    @torch.no_grad()
+    def _results(self, inputs: Tensor, decide: bool) -> Iterator[Tensor]:
+        """What the method makes of the networks' outputs, for some rows after others."""
         parameters = self.parameters.double()
         views = self.architecture.views(parameters)
         output = Output(self.architecture, self.params, inputs.device)
         width = max([*self.architecture.hidden, self.architecture.n_classes])
         size = max(1, _HELD // (len(parameters) * width))
-        parts = []
         for some in torch.split(inputs.double(), size):
             shape = len(parameters), *some.shape
             passes = Passes(self.architecture, shape[0], shape[1], inputs.device, torch.float64)
-            parts.append(output(views, passes.forward(views, some.expand(shape))))
-        return torch.cat(parts, dim=2).transpose(1, 2)
+            yield output(views, passes.forward(views, some.expand(shape)), decide=decide)
