@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from unimodal.methods import make_method
-from unimodal.training import Data, Recipe, Run, train
+from unimodal.training import Data, OnProgress, Progress, Recipe, Run, train
 
 METHODS = ("ce", "un", "wu-wass", "pom", "oe", "co2")
 SIZES = (1, 16, 64, 256)
@@ -55,7 +55,22 @@ def plain_loop(name: str, with_loader: bool = False) -> Callable[[], None]:
     return run
 
 
-def stack(name: str, size: int, processes: int, epochs: int) -> Callable[[], None]:
+class Pace:
+    """The shortest time in which a process did an epoch, divided by the steps of single networks in it."""
+
+    def __init__(self) -> None:
+        self.best, self.last = float("inf"), Progress(0, 1, float("-inf"))
+
+    def __call__(self, now: Progress) -> None:
+        if now.done > self.last.done:
+            seconds = now.seconds - self.last.seconds
+            self.best = min(self.best, seconds / (now.done - self.last.done) / STEPS)
+        self.last = now
+
+
+def stack(
+    name: str, size: int, processes: int, epochs: int, on_progress: OnProgress | None = None
+) -> Callable[[], None]:
     """As many networks in each process, from their initial weights to their results."""
     x, y = examples()
     data = Data(torch.cat([x, torch.ones(N, 1)], 1)[None], y)
@@ -63,7 +78,7 @@ def stack(name: str, size: int, processes: int, epochs: int) -> Callable[[], Non
     recipe = Recipe(hidden=(HIDDEN,), batch_size=BATCH, epochs=epochs)
 
     def run() -> None:
-        train(data, CLASSES, runs, recipe, n_jobs=processes)
+        train(data, CLASSES, runs, recipe, n_jobs=processes, on_progress=on_progress)
 
     return run
 
@@ -79,26 +94,29 @@ def multiply() -> Callable[[], None]:
     return run
 
 
-def measured(name: str, rounds: int) -> list[list[str]]:
-    """Two processes need time to take up their work, so they train for longer."""
+def measured(name: str, rounds: int, most_processes: int) -> list[list[str]]:
+    """One process tells its pace itself; two need time to take up their work, so they train for longer."""
     candidates: dict[str, Callable[[], object]] = {
         "loop": plain_loop(name),
         "loader": plain_loop(name, with_loader=True),
         "sgemm": multiply(),
     }
     steps = {"loop": STEPS, "loader": STEPS}
+    paces: dict[int, Pace] = {}
     for size in SIZES:
-        for processes in (1, 2):
-            key = f"{size} x {processes}"
-            epochs = round(64 * processes / size**0.5)
-            candidates[key] = stack(name, size, processes, epochs)
-            steps[key] = size * processes * epochs * STEPS
+        key = f"{size} x 1"
+        paces[size] = Pace()
+        candidates[key] = stack(name, size, 1, max(4, 32 // size), paces[size])
+        if most_processes == 2:
+            key, epochs = f"{size} x 2", round(64 / size**0.5)
+            candidates[key] = stack(name, size, 2, epochs)
+            steps[key] = size * 2 * epochs * STEPS
     seconds = best_seconds(candidates, rounds)
-    step = {key: seconds[key] / n for key, n in steps.items()}
+    step = {key: seconds[key] / n for key, n in steps.items() if key in seconds}
     floor = FLOPS * seconds["sgemm"] / (2 * 1024**3)
     rows = []
     for size in SIZES:
-        one, two = step[f"{size} x 1"], step[f"{size} x 2"]
+        one, two = paces[size].best, step.get(f"{size} x 2", float("nan"))
         rows.append(
             [
                 name,
@@ -122,12 +140,15 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--processes", type=int, choices=(1, 2), default=2, help="1 leaves out two at a time")
     options = parser.parse_args()
     print(f"{machine()}, torch {torch.__version__}, one thread in each process\n")
     header = ["method", "stack", "loop, µs", "DataLoader, µs", "one process, µs", "two, µs"]
     header += ["loop ÷ one", "loop ÷ two", "DataLoader ÷ two", "floor of one, µs"]
-    rows = [row for name in options.methods for row in measured(name, options.rounds)]
-    print(table(header, rows))
+    print(table(header, []))
+    for name in options.methods:
+        for row in measured(name, options.rounds, options.processes):
+            print("| " + " | ".join(row) + " |", flush=True)
 
 
 if __name__ == "__main__":
