@@ -8,6 +8,7 @@ from distributions import KINDS, check_certificate, draw, each_kind, mixed
 
 import unimodal as um
 from unimodal.projection import kernels, rows, ties, transport
+from unimodal.projection.compiled import allocating_kernel, exp, vectors
 from unimodal.projection.divergences import METRICS
 from unimodal.projection.lp import nearest_row
 
@@ -88,6 +89,32 @@ def test_rows_that_are_not_certified_are_solved_by_the_program(monkeypatch):
     found = [um.project(q, mode), um.distance(q, mode), *um.project(q, return_mode=True)]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
+
+
+# The arithmetic of the kernels
+
+
+@allocating_kernel
+def every_exp(x):
+    result = vectors(len(x))
+    for i in range(len(x)):
+        result[i] = exp(x[i])
+    return result
+
+
+def test_the_exponential_of_the_kernels_is_right_to_two_units_in_the_last_place():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([-rng.exponential(3, 20_000), rng.uniform(-707, 709, 20_000), [0.0, -0.0, -707, 709]])
+    np.testing.assert_array_max_ulp(every_exp(x), np.exp(x), 2)
+    edges = np.array([np.nan, np.inf, -np.inf, 710.0, 1e300, -746.0, -1e300])
+    np.testing.assert_array_equal(every_exp(edges), [np.nan, np.inf, 0, np.inf, np.inf, 0, 0])
+    assert 0 <= every_exp(np.array([-708.0]))[0] < 1e-306  # what is smaller may be lost
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 13, 104])
+def test_scratch_space_begins_where_a_vector_of_the_processor_does(size):
+    space = [every_exp(np.zeros(size)) for _ in range(20)]
+    assert all(len(part) == size and part.ctypes.data % 64 == 0 for part in space)
 
 
 # Other geometries

@@ -11,82 +11,94 @@ proves its distance to be within 5e-10 of the least one.
 
 import numpy as np
 
-from unimodal.projection.compiled import Floats, copy, fill, kernel
+from unimodal.projection.compiled import Floats, fill, kernel
 from unimodal.projection.pooling import settle
 from unimodal.projection.tableau import Work
 
-MANY = 64
-"""From how many classes on rounding errors are compensated."""
 CERTIFIED = 5e-10
 """How far a certified distance may be from the optimum."""
 
 
 @kernel
-def read_off(q: Floats, mode: int, p: Floats, slope: Floats, value: Floats, work: Work) -> bool:
-    """Write the primal and the dual solution of the final basis; whether they certify each other."""
+def read_off(q: Floats, mode: int, wanted: bool, p: Floats, slope: Floats, value: Floats, work: Work) -> bool:
+    """Write the primal and the dual solution of the final basis; whether they certify each other.
+
+    If `p` is not wanted, its order is left as rounding made it.
+    """
     n_classes = len(q)
     n = n_classes + 1
-    copy(q, p)
-    total = 0.0
-    mu, w = work.column, work.row
-    fill(mu, 0.0)
-    fill(w, 0.0)
+    # By variable: the values of the basic ones; of the others their reduced costs, and bends that are not 0.
+    numbers, bends, moved = work.numbers, work.bends, work.over
     for i in range(n):
-        variable = work.nonbasic[i]
-        if variable >= n:
-            p[variable - n - 1] += work.cost[i]
-            p[variable - n] -= work.cost[i]
-            total += abs(work.cost[i])
-            w[variable - n] = -work.side[i]
-        node = work.basic[i]
-        if 0 < i < n_classes and node < n:
-            mu[node] = work.value[i] if node <= mode else -work.value[i]
-    bend = _slopes(mu, w, slope)
+        variable, other = work.nonbasic[i], work.basic[i]
+        numbers[variable] = work.cost[i]
+        bends[variable] = -int(work.side[i])
+        numbers[other] = work.value[i]
+        bends[other] = 0
+    for i in range(n):
+        moved[i] = numbers[n + i] if bends[n + i] != 0 else 0.0
+    for j in range(n_classes):
+        p[j] = q[j] + (moved[j + 1] - moved[j])
+    excess = _slopes(slope, work)
 
-    multiplier = mu[0]
-    dual = negative = lost = disorder = 0.0
+    # The multipliers of a thousand classes reach 1e5: what each sum loses is summed as well.
+    multiplier, lost = _multiplier(0, work), 0.0
+    total = dual = negative = disorder = before = 0.0
     for j in range(n_classes):
-        negative = max(negative, -multiplier if j <= mode else multiplier)
-        change = slope[j] - lost
-        before = multiplier
-        multiplier += change
-        if n_classes > MANY:  # Kahan's sum: the multipliers of a thousand classes reach 1e5
-            lost = (multiplier - before) - change
+        sign = work.sign[j]
+        negative = max(negative, -sign * (multiplier + lost))
+        added = multiplier + slope[j]
+        part = added - multiplier
+        lost += (multiplier - (added - part)) + (slope[j] - part)
+        multiplier = added
         dual += slope[j] * q[j]
-        step = p[j] - p[j - 1] if j > 0 else p[0]
-        disorder = max(disorder, -step if j <= mode else step)
-    disorder = max(disorder, -p[n_classes - 1])
-    for j in range(n_classes):
-        p[j] = max(p[j], 0.0)
-    settle(p, mode)
+        total += abs(moved[j])
+        disorder = max(disorder, sign * (before - p[j]))
+        before = p[j]
+    disorder = max(disorder, -before)
+    if wanted:
+        for j in range(n_classes):
+            p[j] = max(p[j], 0.0)
+        settle(p, mode)
     value[0] = total
-    error: float = abs(dual - total) + 2.0 * negative + bend * total + n_classes * disorder
+    error: float = abs(dual - total) + 2.0 * negative + excess * total + n_classes * disorder
     return error <= CERTIFIED
 
 
 @kernel
-def _slopes(mu: Floats, w: Floats, slope: Floats) -> float:
+def _multiplier(node: int, work: Work) -> float:
+    """The multiplier mu of a node, by `work.numbers`."""
+    return 0.0 if work.bends[node] != 0 else work.sign[node] * work.numbers[node]
+
+
+@kernel
+def _slopes(slope: Floats, work: Work) -> float:
     """Write mu_{j+1} - mu_j and return by how much the largest bend exceeds 1.
 
     Where w is nonbasic the slopes differ by exactly +-1, so each run of them is one number and whole numbers.
     Differences of the mu, which grow with K^2, would lose digits.
     """
     n_classes = len(slope)
-    excess = 0.0
+    n = n_classes + 1
+    bends = work.bends
+    excess = latest = 0.0
     first = 0
     while first < n_classes:
         last = first
-        level = total = 0.0
-        while w[last + 1] != 0.0:
+        level = total = 0
+        while bends[n + last + 1] != 0:
             last += 1
-            level += w[last]
+            level += bends[n + last]
             total += level
-        level = (mu[last + 1] - mu[first] - total) / (last - first + 1)
-        for j in range(first, last + 1):
-            level += w[j] if j > first else 0.0
-            slope[j] = level
+        rise = _multiplier(last + 1, work) - _multiplier(first, work)
+        start = (rise - total) / (last - first + 1)
         if first > 0:
-            excess = max(excess, abs(slope[first] - slope[first - 1]) - 1.0)
+            excess = max(excess, abs(start - latest) - 1.0)
+        level = 0
+        for j in range(first, last + 1):
+            level += bends[n + j] if j > first else 0
+            slope[j] = start + level
+        latest = slope[last]
         first = last + 1
     return excess
 

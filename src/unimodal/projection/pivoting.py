@@ -31,7 +31,15 @@ import numpy as np
 from unimodal.projection.certificate import read_off, refuse
 from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, copy, fill, kernel
 from unimodal.projection.pooling import is_finite, pool, rises_and_falls
-from unimodal.projection.tableau import Work, add_start_column, form_column, form_row, refine, workspace
+from unimodal.projection.tableau import (
+    Work,
+    add_start_column,
+    add_terms,
+    form_column,
+    form_row,
+    refine,
+    workspace,
+)
 
 FEASIBLE = 1e-9
 """How far a basic variable may lie beyond its bound."""
@@ -97,11 +105,11 @@ def solve_row(
     while True:
         row = _leaving(ties, weights, work)
         if row < 0:
-            if read_off(q, mode, p, slope, value, work):
+            if read_off(q, mode, ties, p, slope, value, work):
                 return True
             refine(mode, n_terms, work)
-            return read_off(q, mode, p, slope, value, work)
-        if n_terms == len(work.left) or not _pivot(row, mode, ties, weights, n_terms, work):
+            return read_off(q, mode, ties, p, slope, value, work)
+        if n_terms == len(work.left) or not _pivot(row, ties, weights, n_terms, work):
             return False
         n_terms += 1
 
@@ -110,6 +118,8 @@ def solve_row(
 def _start(q: Floats, mode: int, ties: bool, weights: Floats, p: Floats, work: Work) -> None:
     """Pool, and set up the basis of the pooled solution."""
     n_classes = len(q)
+    for i in range(len(work.sign)):
+        work.sign[i] = 1.0 if i <= mode else -1.0
     n_blocks = pool(q, mode, p, work.ends, work.sums, work.counts)
     for e in range(n_blocks + 1):
         i = work.ends[e]
@@ -177,12 +187,13 @@ def _leaving(ties: bool, weights: Floats, work: Work) -> int:
     """The row that lies farthest beyond its bound, or -1 if none does; by the tie if no value does."""
     n = work.nodes
     over = work.over
+    largest = -1
     for i in range(len(over)):
         over[i] = abs(work.value[i]) - 1.0 if work.basic[i] >= n else -work.value[i]
-    over[0] = over[n - 1] = 0.0
-    worst = _largest(over)
-    if over[worst] > FEASIBLE:
-        return worst
+        key = _key(over[i], i, work)
+        largest = max(largest, key if 0 < i < n - 1 else -1)
+    if largest >= 0 and over[largest & work.mask] > FEASIBLE:
+        return largest & work.mask
     row, worst_tie = -1, FEASIBLE
     if not ties:
         return row
@@ -197,7 +208,18 @@ def _leaving(ties: bool, weights: Floats, work: Work) -> int:
 
 
 @kernel
-def _pivot(row: int, mode: int, ties: bool, weights: Floats, n_terms: int, work: Work) -> bool:
+def _key(number: float, node: int, work: Work) -> int:
+    """A number that is not negative, in whose last bits there is a node.
+
+    Such numbers are ordered as their bits are. The least or the largest of these is found in one pass and
+    without branches, and says where it is. Numbers that differ by rounding only may change places.
+    """
+    key: int = (np.float64(number).view(np.int64) & ~work.mask) | node  # type: ignore[assignment]
+    return key
+
+
+@kernel
+def _pivot(row: int, ties: bool, weights: Floats, n_terms: int, work: Work) -> bool:
     """Let the variable of `row` leave for the bound it has crossed; False if no variable can enter."""
     n = work.nodes
     leaving = work.basic[row]
@@ -207,40 +229,37 @@ def _pivot(row: int, mode: int, ties: bool, weights: Floats, n_terms: int, work:
         bound_tie = bound * weights[leaving - n]
     direction = -1.0 if bound > 0.0 else 1.0
     step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
-    form_row(row, mode, n_terms, work)
-    entering, n_flips = _entering(direction, step, step_tie, ties, weights, work)
+    form_row(row, n_terms, work)
+    left, right = work.left[n_terms], work.right[n_terms]
+    entering, n_flips = _entering(right, direction, step, step_tie, ties, weights, work)
     if entering < 0:
         return False
     if n_flips:
-        _flip(n_flips, mode, ties, weights, n_terms, work)
+        _flip(n_flips, ties, weights, n_terms, work)
         step, step_tie = bound - work.value[row], bound_tie - work.tie[row]
-    form_column(entering, mode, n_terms, work)
+    form_column(entering, n_terms, work)
 
-    inverse = 1.0 / work.row[entering]
+    inverse = 1.0 / right[entering]
     step *= inverse
     step_tie *= inverse
-    for i in range(len(work.value)):
-        work.value[i] += work.column[i] * step
+    slide = work.cost[entering] * inverse
+    variable = work.nonbasic[entering]
+    work.nonbasic[entering] = leaving
+    work.side[entering], side = direction, work.side[entering]
+    for j in range(len(work.value)):
+        work.value[j] += left[j] * step
+        cost = work.cost[j] - slide * right[j]
+        work.cost[j] = min(cost, 0.0) if work.side[j] > 0.0 else max(cost, 0.0)
+        right[j] *= -inverse
     if ties:
         for i in range(len(work.tie)):
-            work.tie[i] += work.column[i] * step_tie
-    variable = work.nonbasic[entering]
+            work.tie[i] += left[i] * step_tie
     work.basic[row] = variable
     work.value[row] = step
     work.tie[row] = step_tie
     if variable >= n:
-        work.value[row] -= work.side[entering]
-        work.tie[row] -= work.side[entering] * weights[variable - n]
-    work.nonbasic[entering] = leaving
-    work.side[entering] = direction
-
-    slide = work.cost[entering] * inverse
-    left, right = work.left[n_terms], work.right[n_terms]
-    for j in range(len(work.cost)):
-        cost = work.cost[j] - slide * work.row[j]
-        work.cost[j] = min(cost, 0.0) if work.side[j] > 0.0 else max(cost, 0.0)
-        left[j] = work.column[j]
-        right[j] = -work.row[j] * inverse
+        work.value[row] -= side
+        work.tie[row] -= side * weights[variable - n]
     work.cost[entering] = slide
     left[row] += 1.0
     right[entering] = inverse - 1.0
@@ -249,22 +268,24 @@ def _pivot(row: int, mode: int, ties: bool, weights: Floats, n_terms: int, work:
 
 @kernel
 def _entering(
-    direction: float, step: float, step_tie: float, ties: bool, weights: Floats, work: Work
+    row: Floats, direction: float, step: float, step_tie: float, ties: bool, weights: Floats, work: Work
 ) -> tuple[int, int]:
     """Choose the column that enters, by smallest ratio, flipping bounds for as long as that helps.
 
     Returns the column, or -1, and how many columns in `work.flipped` are to be flipped.
     """
     n = work.nodes
-    row, ratio = work.row, work.ratio
-    for j in range(len(ratio)):
-        ratio[j] = abs(work.cost[j] / row[j]) if row[j] * work.side[j] * direction > PIVOT else np.inf
+    keys = work.keys
+    none: int = np.float64(np.inf).view(np.int64)  # type: ignore[assignment]
+    least = none
+    for j in range(len(keys)):
+        slope = row[j] * work.side[j] * direction
+        keys[j] = _key(abs(work.cost[j]) / slope if slope > PIVOT else np.inf, j, work)
+        least = min(least, keys[j])
     left, left_tie = abs(step), step_tie * direction
     n_flips = 0
-    while True:
-        column = _smallest(ratio)
-        if ratio[column] == np.inf:
-            return -1, n_flips
+    while least < none:
+        column = least & work.mask
         if work.nonbasic[column] < n:  # a lambda has no other bound to flip to
             return column, n_flips
         gain = 2.0 * abs(row[column])
@@ -272,66 +293,37 @@ def _entering(
         left_tie -= gain * weights[work.nonbasic[column] - n]
         if not (left > FEASIBLE or (ties and left > -FEASIBLE and left_tie > FEASIBLE)):
             return column, n_flips
-        ratio[column] = np.inf
         work.flipped[n_flips] = column
         n_flips += 1
+        passed, least = least, none
+        for j in range(len(keys)):
+            least = min(least, keys[j] if keys[j] > passed else none)
+    return -1, n_flips
 
 
 @kernel
-def _largest(over: Floats) -> int:
-    """Where the largest number is, if any is positive: as in `_smallest`."""
-    bits = over.view(np.int64)
-    most = bits[0]
-    for i in range(len(bits)):
-        most = max(most, bits[i])
-    best = 0
-    while bits[best] != most:
-        best += 1
-    return best
-
-
-@kernel
-def _smallest(ratio: Floats) -> int:
-    """Where the smallest ratio is.
-
-    Numbers that are not negative are ordered as their bits are. The least of these, unlike the least of
-    numbers that could be NaN, is found without branches.
-    """
-    bits = ratio.view(np.int64)
-    least = bits[0]
-    for j in range(len(bits)):
-        least = min(least, bits[j])
-    best = 0
-    while bits[best] != least:
-        best += 1
-    return best
-
-
-@kernel
-def _flip(n_flips: int, mode: int, ties: bool, weights: Floats, n_terms: int, work: Work) -> None:
+def _flip(n_flips: int, ties: bool, weights: Floats, n_terms: int, work: Work) -> None:
     """Move the chosen nonbasic variables w from one bound to the other."""
     n = work.nodes
     for k in range(n_flips):
         work.sizes[k] = 2.0 * work.side[work.flipped[k]]
-    _add_flips(n_flips, mode, n_terms, work, work.value)
+    _add_flips(n_flips, n_terms, work, work.value)
     if ties:
         for k in range(n_flips):
             work.sizes[k] *= weights[work.nonbasic[work.flipped[k]] - n]
-        _add_flips(n_flips, mode, n_terms, work, work.tie)
+        _add_flips(n_flips, n_terms, work, work.tie)
     for k in range(n_flips):
         work.side[work.flipped[k]] *= -1.0
 
 
 @kernel
-def _add_flips(n_flips: int, mode: int, n_terms: int, work: Work, out: Floats) -> None:
+def _add_flips(n_flips: int, n_terms: int, work: Work, out: Floats) -> None:
     """Add what changes of the flipped variables by `work.sizes` do to the basic ones."""
     for k in range(n_flips):
-        add_start_column(work.flipped[k], work.sizes[k], mode, work, out)
+        add_start_column(work.flipped[k], work.sizes[k], work, out)
     for t in range(n_terms):
         factor = 0.0
         for k in range(n_flips):
             factor += work.sizes[k] * work.right[t, work.flipped[k]]
-        if factor != 0.0:
-            left = work.left[t]
-            for i in range(len(out)):
-                out[i] += factor * left[i]
+        work.factors[t] = factor
+    add_terms(n_terms, work.factors, work.used, work.left, out)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel
+from unimodal.projection.compiled import Flags, Floats, Ints, allocating_kernel, fill, kernel, vectors
 
 
 class Work(NamedTuple):
@@ -31,12 +31,18 @@ class Work(NamedTuple):
     tie: Floats  # their infinitesimal part
     cost: Floats  # reduced costs of the nonbasic variables
     side: Floats  # +1 for a nonbasic variable at its lower bound, -1 at the upper one
-    row: Floats
-    column: Floats
+    numbered: Floats  # 0, 1, 2, ...
+    sign: Floats  # s of `pivoting`
     over: Floats
+    column: Floats
     sizes: Floats
-    ratio: Floats
+    factors: Floats
+    used: Ints
+    keys: Ints
+    mask: int  # all bits of the number of a node
     flipped: Ints
+    numbers: Floats
+    bends: Ints
     left: Floats  # the rank-one terms: T = T_start + sum_t left[t] right[t]'
     right: Floats
 
@@ -45,55 +51,107 @@ class Work(NamedTuple):
 def workspace(n_classes: int, terms: Floats) -> Work:
     """Scratch space for rows of `n_classes`."""
     n = terms.shape[2]
+    mask = 1
+    while mask < n:
+        mask *= 2
+    numbered = vectors(n)
+    for i in range(n):
+        numbered[i] = i
     return Work(
         n_classes + 1,
         np.empty(n, np.int64), np.empty(2 * n), np.empty(2 * n),
         np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.bool_),
-        np.zeros(n, np.int64), np.zeros(n, np.int64),
-        np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n),
-        np.zeros(n), np.zeros(n), np.empty(n, np.int64), terms[0], terms[1],
+        vectors(n).view(np.int64), vectors(n).view(np.int64),
+        vectors(n), vectors(n), vectors(n), vectors(n), numbered, vectors(n), vectors(n), vectors(n),
+        vectors(n), np.zeros(terms.shape[1]), np.zeros(terms.shape[1], np.int64),
+        vectors(n).view(np.int64), mask - 1, np.empty(n, np.int64),
+        np.zeros(2 * n), np.zeros(2 * n, np.int64), terms[0], terms[1],
     )  # fmt: skip
 
 
 @kernel
-def form_row(i: int, mode: int, n_terms: int, work: Work) -> None:
-    """Form row i of the tableau in `work.row`."""
-    row = work.row
-    a, b = work.before[i], work.after[i]
-    sign = 1.0 if i <= mode else -1.0
+def form_row(i: int, n_terms: int, work: Work) -> None:
+    """Form row i of the tableau in `work.right[n_terms]`, the place of the next term."""
+    row = work.right[n_terms]
+    a, b, sign = work.before[i], work.after[i], work.sign[i]
     if work.is_end[i]:
-        below, above = 1.0 / (i - a), 1.0 / (b - i)
+        below, above, height = 1.0 / (i - a), 1.0 / (b - i), -1.0
+        at_a, at_b = below, above
     else:
-        below, above = sign * (b - i) / (b - a), sign * (i - a) / (b - a)
-    fill(row, 0.0)
-    inner = row[a + 1 : b]
-    for k in range(len(inner)):
-        node = a + 1 + k
-        inner[k] = below * (a - node) if node <= i else above * (node - b)
-    row[a] = below if a <= mode else -below
-    row[b] = above if b <= mode else -above
+        below, above, height = (b - i) / (b - a), (i - a) / (b - a), -sign
+        at_a, at_b = sign * below, sign * above
+    for j in range(len(row)):
+        row[j] = height * tent(work.numbered[j], a, b, below, above)
+    row[a] = work.sign[a] * at_a
+    row[b] = work.sign[b] * at_b
     if work.is_end[i]:
         row[i] = -sign * (below + above)
     for t in range(n_terms):
-        factor = work.left[t, i]
-        if factor != 0.0:
-            right = work.right[t]
-            for j in range(len(row)):
-                row[j] += factor * right[j]
+        work.factors[t] = work.left[t, i]
+    add_terms(n_terms, work.factors, work.used, work.right, row)
 
 
 @kernel
-def form_column(j: int, mode: int, n_terms: int, work: Work) -> None:
-    """Form column j of the tableau in `work.column`; entries outside of 1 ... K-1 mean nothing."""
-    column = work.column
+def form_column(j: int, n_terms: int, work: Work) -> None:
+    """Form column j of the tableau in `work.left[n_terms]`; entries outside of 1 ... K-1 mean nothing."""
+    column = work.left[n_terms]
     fill(column, 0.0)
-    add_start_column(j, 1.0, mode, work, column)
+    add_start_column(j, 1.0, work, column)
     for t in range(n_terms):
-        factor = work.right[t, j]
-        if factor != 0.0:
-            left = work.left[t]
-            for i in range(len(column)):
-                column[i] += factor * left[i]
+        work.factors[t] = work.right[t, j]
+    add_terms(n_terms, work.factors, work.used, work.left, column)
+
+
+@kernel
+def add_start_column(j: int, factor: float, work: Work, out: Floats) -> None:
+    """Add `factor` times column j of the starting tableau."""
+    a, b = work.before[j], work.after[j]
+    # Single entries come first: to read a vector of which one was just written, a processor waits.
+    if work.is_end[j]:
+        height = factor * work.sign[j]
+        # Where there is no block to one side, the line of the other side shall be the lower one.
+        below, above = 1.0 / max(j - a, 1), 1.0 / max(b - j, 1)
+        at_a, at_b = height * below if a < j else 0.0, height * above if j < b else 0.0
+        # The lines to both sides meet at j, which they give `factor` too much.
+        out[j] -= at_a + at_b + (factor if a < j and j < b else 0.0)
+    else:
+        width = 1.0 / (b - a)
+        below, above, height = width * (b - j), width * (j - a), -factor
+        at_a, at_b = height * below, height * above
+    out[a] += at_a
+    out[b] += at_b
+    first, last = a // 8 * 8, min(b // 8 * 8 + 8, len(out))
+    inner, node, sign = out[first:last], work.numbered[first:last], work.sign[first:last]
+    for k in range(len(inner)):
+        inner[k] += height * (sign[k] * tent(node[k], a, b, below, above))
+
+
+@kernel
+def tent(node: float, a: float, b: float, below: float, above: float) -> float:
+    """The lower of the lines that rise from zero at a and fall to zero at b; zero outside of them."""
+    return max(min(below * (node - a), above * (b - node)), 0.0)
+
+
+@kernel
+def add_terms(n_terms: int, factors: Floats, used: Ints, terms: Floats, out: Floats) -> None:
+    """Add the sum of all factors[t] terms[t]; four at once, to spare passes over `out`."""
+    count = 0
+    for t in range(n_terms):
+        used[count] = t
+        factors[count] = factors[t]
+        count += factors[t] != 0.0
+    t = 0
+    while t + 4 <= count:
+        f0, f1, f2, f3 = factors[t], factors[t + 1], factors[t + 2], factors[t + 3]
+        t0, t1, t2, t3 = terms[used[t]], terms[used[t + 1]], terms[used[t + 2]], terms[used[t + 3]]
+        for j in range(len(out)):
+            out[j] += (f0 * t0[j] + f1 * t1[j]) + (f2 * t2[j] + f3 * t3[j])
+        t += 4
+    while t < count:
+        factor, term = factors[t], terms[used[t]]
+        for j in range(len(out)):
+            out[j] += factor * term[j]
+        t += 1
 
 
 @kernel
@@ -103,7 +161,7 @@ def refine(mode: int, n_terms: int, work: Work) -> None:
     A thousand classes have multipliers of 1e5, and the rounding of a hundred updates shows.
     """
     n = work.nodes
-    mu, lacking = work.column, work.row
+    mu, lacking = work.column, work.sizes
     fill(mu, 0.0)
     for i in range(1, n - 1):
         node = work.basic[i]
@@ -116,32 +174,12 @@ def refine(mode: int, n_terms: int, work: Work) -> None:
     fill(change, 0.0)
     for j in range(n):
         if lacking[j] != 0.0:
-            add_start_column(j, lacking[j], mode, work, change)
+            add_start_column(j, lacking[j], work, change)
     for t in range(n_terms):
         factor = 0.0
         for j in range(n):
             factor += work.right[t, j] * lacking[j]
-        for i in range(n):
-            change[i] += factor * work.left[t, i]
+        work.factors[t] = factor
+    add_terms(n_terms, work.factors, work.used, work.left, change)
     for i in range(n):
         work.value[i] += change[i]
-
-
-@kernel
-def add_start_column(j: int, factor: float, mode: int, work: Work, out: Floats) -> None:
-    """Add `factor` times column j of the starting tableau."""
-    a, b = work.before[j], work.after[j]
-    if work.is_end[j]:
-        sign = factor if j <= mode else -factor
-        below, above = sign / (j - a) if a < j else 0.0, sign / (b - j) if j < b else 0.0
-        # The lines to both sides meet at j, which they give `factor` too much.
-        out[j] -= below + above + (factor if a < j and j < b else 0.0)
-    else:
-        below, above = factor * (j - b) / (b - a), factor * (a - j) / (b - a)
-    out[a] += below
-    out[b] += above
-    inner = out[a + 1 : b]
-    for k in range(len(inner)):
-        node = a + 1 + k
-        height = below * (node - a) if node <= j else above * (b - node)
-        inner[k] += height if node <= mode else -height

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unimodal.projection import ties
 from unimodal.projection.autograd import is_plain
-from unimodal.projection.compiled import Floats, Ints, allocating_kernel, kernel, over_rows
+from unimodal.projection.compiled import Floats, Ints, allocating_kernel, exp, kernel, over_rows
 from unimodal.projection.kernels import row_time
 from unimodal.projection.pivoting import solve_row
 from unimodal.projection.tableau import Work, workspace
@@ -115,7 +115,7 @@ def _regularise_row(
     if y < 0 or y >= len(q):
         return False
     for j in range(len(q)):
-        q[j] = np.exp(np.float64(log_p[j]))
+        q[j] = exp(np.float64(log_p[j]))
     certified = solve_row(q, y, False, weights, p, psi, distance, work)
     loss[0] = lam * distance[0] - log_p[y]
     for j in range(len(q)):
