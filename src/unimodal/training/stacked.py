@@ -134,7 +134,7 @@ class _Stack:
         for i, rows in enumerate(rows_of):
             n = len(rows)
             padded[i] = int(rows[0])
-            padded[i, :n] = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+            padded[i, :n] = torch.from_numpy(np.array(rows, dtype=np.int64))
             own = torch.ones(n) if weight is None else weight[padded[i, :n]]
             weights[i, :n] = own * (n / own.sum())
         return padded, weights
