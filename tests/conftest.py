@@ -23,6 +23,7 @@ CHECKED = (
     "unimodal.training.networks",
     "unimodal.training.stacked",
     "unimodal.training.plan",
+    "unimodal.benchmark.statistics",
 )
 install_import_hook(CHECKED, "beartype.beartype")
 
