@@ -100,6 +100,14 @@ def test_ranking_knows_what_is_better(metric, first):
     assert ranked[2].is_worse
 
 
+def test_of_equal_models_the_unimodal_one_is_first():
+    frame = scores({"forest": [0.1, 0.2], "forest+u": [0.1, 0.2]})
+    ranked = rank(frame, {"forest": Model("peer", False), "forest+u": Model("peer", True)}, "rps", 2)
+    assert [each.name for each in ranked] == ["forest+u", "forest"]
+    assert ranked[1].p == 1
+    assert not ranked[1].is_worse
+
+
 def chosen(by_model, models):
     return take(rank(scores(by_model), models, "rps", 5), "rps")
 

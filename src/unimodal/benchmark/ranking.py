@@ -79,7 +79,7 @@ class Take(NamedTuple):
 
 
 def rank(frame: "pd.DataFrame", models: Mapping[str, Model], metric: str, n_folds: int) -> list[Ranked]:
-    """Rank models by the mean of a metric, best first.
+    """Rank models by the mean of a metric, best first; of equal ones those first that are always unimodal.
 
     Parameters
     ----------
@@ -105,7 +105,8 @@ def rank(frame: "pd.DataFrame", models: Mapping[str, Model], metric: str, n_fold
         own = frame[(frame["model"] == name) & frame["chosen"]].sort_values(["seed", "fold"])
         values[name] = _ranked_values(own[metric].to_numpy(), metric)
     means = np.array([_worth(values[name].mean(keepdims=True), metric)[0] for name in models])
-    names = [list(models)[i] for i in np.argsort(-means, kind="stable")]
+    can_peak_twice = [not model.always_unimodal for model in models.values()]
+    names = [list(models)[i] for i in np.lexsort((can_peak_twice, -means))]
     differences = {name: estimate(values[name] - values[names[0]], n_folds) for name in names[1:]}
     adjusted = dict(zip(differences, holm(np.array([each.p for each in differences.values()])), strict=True))
     return [

@@ -63,7 +63,8 @@ def fit(
 ) -> None:
     """Learn from a table and save the model.
 
-    Prints the order of the classes, and how well each row is predicted by networks that have not seen it.
+    Prints the order of the classes, and how well each row is predicted by members of the ensemble that
+    have not seen it.
     """
     from unimodal.datasets.files import read_table
     from unimodal.export import check_destination, save
@@ -109,9 +110,10 @@ def fit(
         return
     print_line(classes_line(target, counts))
     print_line()
-    title = f"{len(y)} rows, each predicted by networks that have not seen it"
+    title = f"{len(y)} rows, each predicted by members of the ensemble that have not seen it"
     print_scores(title, model.validation_scores_, model.validation_confusion_, list(counts))
-    print_line(f"{model.method}, {model.members} networks: {seconds:.1f} s, saved in {output}")
+    trees = f" and {model.trees} trees" if model.trees else ""
+    print_line(f"{model.members} networks of {model.method}{trees}: {seconds:.1f} s, saved in {output}")
 
 
 def _counts(model: Any, y: Any) -> dict[Any, int]:
