@@ -51,3 +51,14 @@ def table(n=60, seed=0):
 
 
 ORDER = 'low,mid,high,"top, [red]"'
+
+
+def fit_arguments(folder, output, *more, order=ORDER):
+    names = ["--target", "grade", "--order", order, "--drop", "name"]
+    return ["fit", folder / "t.csv", *names, "--config", folder / "quick.toml", "-o", output, *more]
+
+
+def compare_arguments(folder, *more):
+    names = ["--target", "grade", "--drop", "name", "--order", ORDER]
+    tried = ["--folds", 2, "--methods", "un,co2", "--lambdas", "0.1,10"]
+    return ["compare", folder / "t.csv", *names, *tried, "--config", folder / "quick.toml", *more]

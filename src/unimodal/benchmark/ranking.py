@@ -105,7 +105,7 @@ def rank(frame: "pd.DataFrame", models: Mapping[str, Model], metric: str, n_fold
         own = frame[(frame["model"] == name) & frame["chosen"]].sort_values(["seed", "fold"])
         values[name] = _ranked_values(own[metric].to_numpy(), metric)
     means = np.array([_worth(values[name].mean(keepdims=True), metric)[0] for name in models])
-    can_peak_twice = [not model.always_unimodal for model in models.values()]
+    can_peak_twice = np.array([not model.always_unimodal for model in models.values()])
     names = [list(models)[i] for i in np.lexsort((can_peak_twice, -means))]
     differences = {name: estimate(values[name] - values[names[0]], n_folds) for name in names[1:]}
     adjusted = dict(zip(differences, holm(np.array([each.p for each in differences.values()])), strict=True))
