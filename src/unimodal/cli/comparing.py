@@ -113,14 +113,15 @@ def _print(found: "Comparison", metric: str, folds: int, seeds: int) -> None:
 
 def _row(each: "Ranked") -> list[str]:
     interval = each.estimate
-    p = "" if each.difference is None else f"{number(each.p)}{'*' if each.is_worse else ' '}"
+    p = "< 0.001" if each.p < 0.0005 else number(each.p)
+    tested = "" if each.difference is None else f"{p}{'*' if each.is_worse else ' '}"
     return [
         each.name,
         _KINDS[each.model.kind],
         "" if each.lam is None else f"{each.lam:g}",
         number(interval.mean),
         f"{number(interval.low)} - {number(interval.high)}",
-        p,
+        tested,
         percent(each.scores["unimodal_share"]),
     ]
 
