@@ -14,29 +14,25 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from timing import machine, table
 
 import unimodal as um
+from unimodal.benchmark.peers import PEERS, as_categories, fit, floored, peer, predict
 
 Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.int64]
 Columns: TypeAlias = tuple[pd.DataFrame, Codes]
 
 PEER, OURS = "forest", "OrdinalClassifier"
-FLOOR = 1e-6
 METRICS = {"MAE": False, "accuracy": True, "QWK": True, "RPS": False, "NLL": False}
 """Whether greater is better, of the metrics that models are ranked by."""
 
@@ -111,19 +107,10 @@ TABLES: Mapping[str, Callable[[Path], Columns]] = {
 }
 
 
-def encoded(model: Any, numbers: Any = "passthrough") -> Any:
-    """A pipeline that encodes text one-hot, and does to numbers what it is told."""
-    text = make_column_selector(dtype_include="category")
-    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return make_pipeline(make_column_transformer((one_hot, text), remainder=numbers), model)
-
-
 def candidates() -> dict[str, Callable[[], Any]]:
     """What is compared: by name, how to make a classifier that takes a data frame."""
-    return {
-        "logistic": lambda: encoded(LogisticRegression(max_iter=5000), StandardScaler()),
-        PEER: lambda: encoded(RandomForestClassifier(300, random_state=0)),
-        "boosting": lambda: HistGradientBoostingClassifier(random_state=0),
+    theirs: dict[str, Callable[[], Any]] = {name: partial(peer, name) for name in PEERS}
+    return theirs | {
         OURS: lambda: um.OrdinalClassifier(random_state=0),
         f"{OURS}, no trees": lambda: um.OrdinalClassifier(trees=0, random_state=0),
     }
@@ -141,32 +128,20 @@ class Fold(NamedTuple):
 def read(name: str, folder: Path) -> Columns:
     """Read a table; its text becomes categories, in no order."""
     X, y = TABLES[name](folder)
-    text = X.select_dtypes(exclude="number").columns
-    return X.astype(dict.fromkeys(text, "category")), y
+    return as_categories(X), y
 
 
 def score(y: Codes, p: Floats) -> dict[str, float]:
     n_classes = p.shape[1]
     median = um.decision.decide(p, "median")
-    floored = p.clip(FLOOR)
     return {
         "MAE": um.metrics.mae(y, median, n_classes=n_classes),
         "accuracy": um.metrics.accuracy(y, p),
         "QWK": um.metrics.qwk(y, median, n_classes=n_classes),
         "RPS": um.metrics.rps(y, p),
-        "NLL": um.metrics.nll(y, floored / floored.sum(axis=1, keepdims=True)),
+        "NLL": um.metrics.nll(y, floored(p)),
         "unimodal": um.metrics.unimodal_share(y, p),
     }
-
-
-def fit(model: Any, X: pd.DataFrame, y: Codes, test: pd.DataFrame, n_classes: int) -> tuple[Floats, float]:
-    """Distributions over all classes for the test rows, and the seconds that the fit took."""
-    start = time.perf_counter()
-    model.fit(X, y)
-    seconds = time.perf_counter() - start
-    p = np.zeros((len(test), n_classes))
-    p[:, model.classes_] = model.predict_proba(test)
-    return p, seconds
 
 
 def folds(name: str, X: pd.DataFrame, y: Codes, models: Mapping[str, Callable[[], Any]]) -> Iterator[Fold]:
@@ -177,7 +152,10 @@ def folds(name: str, X: pd.DataFrame, y: Codes, models: Mapping[str, Callable[[]
         splits = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
     for k, (train, test) in enumerate(splits):
         for model, make in models.items():
-            p, seconds = fit(make(), X.iloc[train], y[train], X.iloc[test], int(y.max()) + 1)
+            start = time.perf_counter()
+            fitted = fit(make(), X.iloc[train], y[train])
+            seconds = time.perf_counter() - start
+            p = predict(fitted, X.iloc[test], int(y.max()) + 1)
             yield Fold(name, model, k, score(y[test], p) | {"fit, s": seconds})
             if OURS not in model:  # which is unimodal already
                 yield Fold(name, f"{model}+u", k, score(y[test], um.project(p)) | {"fit, s": seconds})

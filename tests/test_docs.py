@@ -1,11 +1,15 @@
 """The README and the documentation: snippets run, public names occur, links and pictures exist."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from command_line import QUICK, done
 
 import unimodal as um
 
@@ -13,6 +17,14 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SNIPPETS = [(page.name, code) for page in PAGES for code in SNIPPET.findall(page.read_text(encoding="utf-8"))]
+
+
+COMMANDS = [
+    (page.name, re.findall(r"^unimodal (.*)$", code, re.MULTILINE))
+    for page in PAGES
+    for code in re.findall(r"^```(?:console|bash)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    if re.search(r"^unimodal ", code, re.MULTILINE)
+]
 
 
 def pattern(said):
@@ -33,6 +45,35 @@ def test_snippet_runs_and_prints_what_it_says(page, code):
             assert re.fullmatch(pattern(comment), "".join(line.split())), (
                 f"{line!r} was said to be {comment!r}"
             )
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """What the commands of the documentation find in their folder, after one another."""
+    folder = tmp_path_factory.mktemp("commands")
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=90).round(3)
+    frame = pd.DataFrame({"id": range(90), "size": size, "colour": rng.choice(["red", "blue"], 90)})
+    graded = frame.assign(grade=np.array(["low", "mid", "high"])[np.digitize(size, [-0.5, 0.5])])
+    graded[:60].to_csv(folder / "grades.csv", index=False)
+    graded[60:].to_csv(folder / "test.csv", index=False)
+    frame.to_csv(folder / "new.csv", index=False)
+    (folder / "quick.toml").write_text(QUICK)
+    (folder / "wu.toml").write_text(QUICK + "[params]\nlam = 10.0\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("page", "commands"), COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)]
+)
+def test_commands_run(page, commands, tables, monkeypatch):
+    """As they stand; where they train, for a moment only, unless they say how."""
+    monkeypatch.chdir(tables)
+    for command in commands:
+        arguments = shlex.split(command, comments=True)
+        if arguments[0] in ("fit", "compare") and "--config" not in arguments:
+            arguments += ["--config", "quick.toml"]
+        assert done(*arguments) or arguments[0] == "predict"
 
 
 @pytest.mark.parametrize("name", um.__all__)

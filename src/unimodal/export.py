@@ -44,9 +44,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
             f"model must be an OrdinalClassifier or OrdinalClassifierCV, got {type(model).__name__}"
         )
     check_is_fitted(model)
-    folder = Path(path)
-    if folder.exists() and not _is_model(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} exists and is no model: choose another path, or remove it first")
+    folder = check_destination(path)
     state, arrays = to_state(model)
     numbers = save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     description = {
@@ -67,6 +65,14 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         if folder.exists():
             folder.rename(Path(beside) / "old")
         whole.rename(folder)
+
+
+def check_destination(path: str | os.PathLike[str]) -> Path:
+    """Refuse a path at which there is something that is no model; known before the training, not after."""
+    folder = Path(path)
+    if folder.exists() and not _is_model(folder) and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists and is no model: choose another path, or remove it first")
+    return folder
 
 
 def load(path: str | os.PathLike[str]) -> Model:

@@ -28,7 +28,7 @@ from unimodal.wording import listed
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TableError", "TableWriter", "column", "read_table", "stream_table"]
+__all__ = ["TableError", "TableWriter", "as_text", "column", "read_table", "stream_table"]
 
 _ROWS = 65536
 
@@ -74,6 +74,15 @@ def column(frame: "pd.DataFrame", name: str) -> "pd.Series":
     if name not in frame.columns:
         raise TableError(no_column(name, list(frame.columns)))
     return frame[name]
+
+
+def as_text(frame: "pd.DataFrame", separator: str = ",", *, header: bool = True) -> str:
+    """Spell a table, or a piece of one, as delimited text."""
+    options: dict[str, Any] = {"sep": separator, "header": header, "index": False, "lineterminator": "\n"}
+    text: str = frame.to_csv(**options)
+    if "\r" in text:  # it ends a line, yet is not quoted for that
+        text = frame.to_csv(**options, quoting=csv.QUOTE_NONNUMERIC)
+    return text
 
 
 class TableWriter:
@@ -137,16 +146,7 @@ class TableWriter:
 
     def _write_text(self, frame: "pd.DataFrame") -> None:
         name = self.path.name.lower()
-        options: dict[str, Any] = {
-            "sep": "\t" if ".tsv" in name else ",",
-            "header": self._names is None,
-            "index": False,
-            "lineterminator": "\n",
-        }
-        text = frame.to_csv(**options)
-        if "\r" in text:  # it ends a line, yet is not quoted for that
-            text = frame.to_csv(**options, quoting=csv.QUOTE_NONNUMERIC)
-        data = text.encode()
+        data = as_text(frame, "\t" if ".tsv" in name else ",", header=self._names is None).encode()
         # Archives one after the other are one archive; without their time, they depend on the table alone.
         self._file.write(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
 

@@ -4,7 +4,7 @@
 whatever they say is checked before it is used; a `ValueError` says what is wrong.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,14 @@ _NOT_STORED = ("estimator", "on_progress", "random_state")
 
 
 def to_state(model: OrdinalClassifier | OrdinalClassifierCV) -> tuple[State, Arrays]:
-    """Say everything that predictions depend on."""
+    """Say everything that predictions depend on; and the name of the target, for those who know it."""
+    state, arrays = _described(model)
+    if hasattr(model, "target_name_"):
+        state["target"] = str(model.target_name_)
+    return state, arrays
+
+
+def _described(model: OrdinalClassifier | OrdinalClassifierCV) -> tuple[State, Arrays]:
     if isinstance(model, OrdinalClassifierCV):
         state, arrays = to_state(model.best_estimator_)
         return {
@@ -56,14 +63,19 @@ def to_state(model: OrdinalClassifier | OrdinalClassifierCV) -> tuple[State, Arr
 
 def from_state(state: State, arrays: Mapping[str, np.ndarray]) -> OrdinalClassifier | OrdinalClassifierCV:
     """Make the estimator of which `to_state` said this."""
+    kinds: dict[str, Callable[..., OrdinalClassifier | OrdinalClassifierCV]] = {
+        "OrdinalClassifier": _classifier,
+        "OrdinalClassifierCV": _chosen,
+    }
     try:
-        if state["kind"] == "OrdinalClassifierCV":
-            return _chosen(state, arrays)
-        if state["kind"] == "OrdinalClassifier":
-            return _classifier(state, arrays)
+        if state["kind"] not in kinds:
+            raise ValueError(f"the model must be an {' or '.join(kinds)}, got {state['kind']!r}")
+        model = kinds[state["kind"]](state, arrays)
+        if "target" in state:
+            model.target_name_ = str(state["target"])
+        return model
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the model's description is damaged: {type(error).__name__}: {error}") from None
-    raise ValueError(f"the model must be an OrdinalClassifier or OrdinalClassifierCV, got {state['kind']!r}")
 
 
 def _chosen(state: State, arrays: Mapping[str, np.ndarray]) -> OrdinalClassifierCV:

@@ -1,0 +1,1 @@
+"""Comparing: what is compared, on what, and what the differences mean."""
