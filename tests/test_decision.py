@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unimodal.decision import RULES, count_exceedances, decide
+from unimodal.decision import RULES, count_exceedances, decide, interval
 
 
 def exact_decision(weights, rule):
@@ -156,3 +156,63 @@ def test_exceedances_are_counted_from_zero_up():
 def test_an_unknown_rule_names_the_known_ones():
     with pytest.raises(ValueError, match="rule must be one of 'mode', 'median', 'mean', got 'max'"):
         decide(np.ones((1, 1)), "max")
+
+
+def exact_interval(weights, coverage):
+    """The shortest range with enough weight; the heaviest of several, and the lowest of several such."""
+    total, n = sum(weights), len(weights)
+    enough = [
+        (high - low, -sum(weights[low : high + 1]), low, high)
+        for low in range(n)
+        for high in range(low, n)
+        if sum(weights[low : high + 1]) >= coverage * total
+    ]
+    return min(enough)[2:]
+
+
+@given(WEIGHTS, st.integers(1, 20), st.sampled_from(["float64", "float32"]))
+def test_intervals_are_the_best_of_all_ranges(weights, twentieths, dtype):
+    coverage = Fraction(twentieths, 20)
+    p = np.array([weights], dtype) / np.array(sum(weights), dtype)
+    low, high = interval(p, float(coverage))
+    assert (low[0], high[0]) == exact_interval(weights, coverage)
+    for ends, expected in zip(interval(torch.from_numpy(p), float(coverage)), (low, high), strict=True):
+        assert ends.dtype == torch.int64
+        assert ends.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("p", "coverage", "expected"),
+    [
+        ([1.0], 0.9, (0, 0)),
+        ([0.1, 0.5, 0.4], 0.9, (1, 2)),
+        ([0.5, 0.1, 0.4], 0.9, (0, 2)),
+        ([0.3, 0.4, 0.3], 0.7, (0, 1)),
+        ([0.2] * 5, 0.3, (0, 1)),  # rounding must not make the later range the likelier one
+        ([0.1] * 10, 0.3, (0, 2)),  # nor 0.1 + 0.1 + 0.1 less or more than 0.3
+        ([0.0, 0.0, 1.0], 1.0, (2, 2)),
+        ([0.0, 0.5, 0.5, 0.0], 1.0, (1, 2)),
+    ],
+)
+def test_hand_computed_intervals(p, coverage, expected):
+    for values in (np.array(p), torch.tensor(p), torch.tensor(p, dtype=torch.float64), p):
+        assert tuple(int(end) for end in interval(values, coverage)) == expected
+
+
+def test_intervals_along_any_axis_and_of_no_rows():
+    p = np.random.default_rng(0).dirichlet(np.ones(5), size=(2, 3))
+    expected = interval(p, 0.8)
+    assert expected[0].shape == (2, 3)
+    for dim in (0, 1, -1, -2):
+        moved = np.moveaxis(p, -1, dim)
+        for kind in (np.asarray, torch.from_numpy):
+            for ends, wanted in zip(interval(kind(moved.copy()), 0.8, dim=dim), expected, strict=True):
+                np.testing.assert_array_equal(ends, wanted)
+    for ends in interval(np.empty((0, 4)), 0.5):
+        assert ends.shape == (0,)
+
+
+@pytest.mark.parametrize("coverage", [0.0, -0.5, 1.0000001, float("nan"), float("inf")])
+def test_coverage_must_be_a_probability(coverage):
+    with pytest.raises(ValueError, match=rf"^coverage must lie in \(0, 1\], got {coverage}$"):
+        interval(np.array([0.5, 0.5]), coverage)

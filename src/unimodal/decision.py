@@ -85,12 +85,14 @@ def interval(p: Array, coverage: float, dim: int = -1) -> tuple[Array, Array]:
     up_to, total = _cumulative(values, dim)
     before = up_to - values
     n = values.shape[dim]
-    wanted = (coverage - n * _rounding(values)) * total
+    slack = n * _rounding(values) * total
+    wanted = coverage * total - slack
     low = high = values.argmax(dim) * 0
     found = high > 0
     for length in range(1, n + 1):
         mass = _part(up_to, length - 1, n, dim) - _part(before, 0, n - length + 1, dim)
-        start = mass.argmax(dim)
+        # Of equal masses, which rounding may tell apart, the first.
+        start = (((mass >= _largest(mass, dim) - slack).cumsum(dim)) == 0).sum(dim)
         found_now = (mass >= wanted).any(dim) & ~found
         low, high = low + start * found_now, high + (start + length - 1) * found_now
         found = found | found_now
@@ -128,6 +130,12 @@ def _cumulative(p: Any, dim: int) -> tuple[Any, Any]:
     else:
         wide = p.float() if p.device.type == "mps" else p.double()
     return wide.cumsum(dim), wide.sum(dim, keepdims=True)
+
+
+def _largest(values: Any, dim: int) -> Any:
+    return (
+        values.max(dim, keepdims=True) if isinstance(values, np.ndarray) else values.amax(dim, keepdim=True)
+    )
 
 
 def _part(values: Any, start: int, stop: int, dim: int) -> Any:

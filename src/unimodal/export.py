@@ -1,7 +1,7 @@
 """Models on disk: a folder with what they are (JSON) and their numbers (safetensors). Loading runs nothing.
 
-`model.json` names the format's version, says everything but the arrays, and holds the SHA-256 of both
-parts. A folder appears whole or not at all: it is written beside its place and moved there.
+`model.json` names the format's version, says everything but the arrays, and holds the SHA-256 of them and of
+itself. A folder appears whole or not at all: it is written beside its place and moved there.
 """
 
 import hashlib
@@ -51,26 +51,31 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
         "format": FORMAT,
         "unimodal": __version__,
         "model": state,
-        "model_sha256": _hash(_text(state).encode()),
         "arrays_sha256": _hash(numbers),
     }
+    description["sha256"] = _hash(_text(description).encode())
+    text = json.dumps(description, indent=1, allow_nan=False)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as beside:
-        whole = Path(beside) / "new"
+        whole, old = Path(beside) / "new", Path(beside) / "old"
         whole.mkdir()
         (whole / _ARRAYS).write_bytes(numbers)
-        (whole / _DESCRIPTION).write_text(
-            json.dumps(description, indent=1, allow_nan=False), encoding="utf-8"
-        )
-        if folder.exists():
-            folder.rename(Path(beside) / "old")
-        whole.rename(folder)
+        (whole / _DESCRIPTION).write_text(text, encoding="utf-8")
+        is_there = folder.exists()
+        if is_there:
+            folder.rename(old)
+        try:
+            whole.rename(folder)
+        except BaseException:
+            if is_there:
+                old.rename(folder)
+            raise
 
 
 def check_destination(path: str | os.PathLike[str]) -> Path:
     """Refuse a path at which there is something that is no model; known before the training, not after."""
     folder = Path(path)
-    if folder.exists() and not _is_model(folder) and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not _is_nothing_but_a_model(folder):
         raise ValueError(f"{folder} exists and is no model: choose another path, or remove it first")
     return folder
 
@@ -92,29 +97,48 @@ def load(path: str | os.PathLike[str]) -> Model:
     if not _is_model(folder):
         raise ValueError(f"{folder} is no folder with a model: it has no {_DESCRIPTION}")
     try:
-        description: dict[str, Any] = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
-        version = description["format"]
-        if isinstance(version, int) and version > FORMAT:
-            raise ValueError(
-                f"{folder} was saved in format {version} by unimodal {description.get('unimodal')}; "
-                f"this version reads up to {FORMAT}: upgrade unimodal"
-            )
-        numbers = (folder / _ARRAYS).read_bytes()
-        state = description["model"]
-        hashes = description["model_sha256"], description["arrays_sha256"]
-        if hashes != (_hash(_text(state).encode()), _hash(numbers)):
-            raise _DamagedError("its contents are not those that were saved")
-        return from_state(state, load_arrays(numbers))
-    except (OSError, KeyError, TypeError, json.JSONDecodeError, SafetensorError, _DamagedError) as error:
-        raise ValueError(f"the model in {folder} is damaged: {error}") from None
+        return _read(folder)
+    except _NewerFormatError as error:
+        raise ValueError(f"{folder} {error}") from None
+    except (
+        OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError, SafetensorError,
+    ) as error:  # fmt: skip
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"the model in {folder} is damaged: {what}") from None
 
 
-class _DamagedError(Exception):
+def _read(folder: Path) -> Model:
+    description = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+    if not isinstance(description, dict):
+        raise ValueError(f"{_DESCRIPTION} must hold an object, got {type(description).__name__}")
+    version = description["format"]
+    if type(version) is not int or version < 1:
+        raise ValueError(f"format must be a whole number of at least 1, got {version!r}")
+    if version > FORMAT:
+        raise _NewerFormatError(
+            f"was saved in format {version} by unimodal {description.get('unimodal')}; "
+            f"this version reads up to {FORMAT}: upgrade unimodal"
+        )
+    numbers = (folder / _ARRAYS).read_bytes()
+    own = description.pop("sha256")
+    if own != _hash(_text(description).encode()) or description["arrays_sha256"] != _hash(numbers):
+        raise ValueError("its contents are not those that were saved")
+    return from_state(description["model"], load_arrays(numbers))
+
+
+class _NewerFormatError(Exception):
     pass
 
 
 def _is_model(folder: Path) -> bool:
     return (folder / _DESCRIPTION).is_file()
+
+
+def _is_nothing_but_a_model(folder: Path) -> bool:
+    """Whether nobody loses anything else if the folder is replaced; it may be empty."""
+    if not folder.is_dir():
+        return False
+    return {each.name for each in folder.iterdir()} in (set(), {_DESCRIPTION, _ARRAYS})
 
 
 def _text(state: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """A scikit-learn classifier for ordered classes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -82,8 +82,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     classes_ : array, shape (K,)
         The labels in order, which is that of the columns of `predict_proba`.
     validation_scores_ : dict
-        Every metric of `unimodal.metrics` on the rows it was trained on, each predicted by the members that
-        have not seen it.
+        Every metric of `unimodal.metrics` on the rows that some member has not seen, predicted by those
+        members: all rows if there are eight members or more, and not enough rows for fewer.
     validation_confusion_ : array, shape (K, K)
         The same predictions counted: true classes in rows.
     n_features_in_, feature_names_in_
@@ -160,7 +160,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         sample_weight : n numbers, optional
             A row of weight 2 is the same as the row twice.
         """
-        self._check_parameters()
+        self.check_parameters()
         validate_data(self, X, y, skip_check_array=True)
         self._labels, rows = labelled_rows(self, X, y, sample_weight)
         self.classes_ = self._labels.values
@@ -174,15 +174,27 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         )
         seed = int(check_random_state(self.random_state).randint(2**31 - self.members))
         self._ensemble: Ensemble | None = None
-        unseen = np.ones((len(table.y), 1))
+        unseen, is_unseen = np.ones((len(table.y), 1)), np.ones(len(table.y), dtype=np.bool_)
         if table.n_classes > 1:
             settings = self.settings(len(table.y))
-            self._ensemble, unseen = ensemble.fit(table, settings, seed, self.n_jobs, self.on_progress)
-        self.validation_confusion_ = metrics.confusion(table.y, unseen)
-        self.validation_scores_ = metrics.evaluate(table.y, unseen, decision.decide(unseen, self.rule))
+            self._ensemble, unseen, is_unseen = ensemble.fit(
+                table, settings, seed, self.n_jobs, self.on_progress
+            )
+        self._validate(table.y[is_unseen], unseen[is_unseen])
         return self
 
-    def _check_parameters(self) -> None:
+    def _validate(self, y: Int[np.ndarray, " n"], p: Float[np.ndarray, "n K"]) -> None:
+        """Score what is said of rows that were not seen; a single row is always seen."""
+        n_classes = len(self.classes_)
+        self.validation_confusion_ = np.zeros((n_classes, n_classes), dtype=np.int64)
+        self.validation_scores_ = metrics.scores({})
+        if len(y):
+            pred = decision.decide(p, self.rule)
+            self.validation_confusion_ = metrics.confusion(y, pred, n_classes=n_classes)
+            self.validation_scores_ = metrics.evaluate(y, p, pred)
+
+    def check_parameters(self) -> None:
+        """Refuse what would otherwise fail after the training, or with a word about something else."""
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         if self.rule not in decision.RULES:
@@ -191,11 +203,16 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
                 raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+        hidden: Any = self.hidden
+        if isinstance(hidden, str) or not isinstance(hidden, Iterable):
+            raise ValueError(f"hidden must be a tuple of integers, got {hidden!r}")
 
     def settings(self, n: int) -> Settings:
         """How networks are trained on n rows."""
         low, high = _BATCH_SIZES
-        size = self.batch_size or min(high, max(low, 2 ** round(np.log2(max(n, 1) / _BATCHES))))
+        size = self.batch_size
+        if size is None:
+            size = min(high, max(low, 2 ** round(np.log2(max(n, 1) / _BATCHES))))
         recipe = Recipe(
             tuple(self.hidden),
             self.activation,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -54,6 +54,10 @@ class Column(Protocol):
     @property
     def output_names(self) -> list[str]: ...
 
+    @property
+    def n_raw(self) -> int:
+        """How many columns a tree reads."""
+
     def transform(self, values: Values) -> Outputs:
         """Give what a network reads."""
 
@@ -71,6 +75,8 @@ class NumberColumn:
     median: float
     flag: bool
     scaling: Scaling
+
+    n_raw: ClassVar[int] = 1
 
     @classmethod
     def fit(cls, name: str, values: Values, weight: Weight, options: Options) -> "NumberColumn":
@@ -110,6 +116,8 @@ class RankColumn:
 
     categories: tuple[str, ...]
     ranks: NumberColumn
+
+    n_raw: ClassVar[int] = 1
 
     @classmethod
     def fit(cls, name: str, values: Values, weight: Weight, options: Options) -> "RankColumn":
@@ -163,6 +171,10 @@ class CategoryColumn:
     def output_names(self) -> list[str]:
         shown = [f"{self.name}={category}" for category in self._shown()]
         return [*shown, f"{self.name} missing"] if self.flag else shown
+
+    @property
+    def n_raw(self) -> int:
+        return len(self.output_names)
 
     def transform(self, values: Values) -> Outputs:
         codes, missing = _codes(values, self.categories)

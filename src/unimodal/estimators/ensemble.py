@@ -4,8 +4,10 @@ Members. The rows are dealt into as many folds as there are members. Each member
 and stops where its loss on its own fold was least. So no row is lost, and every row has a prediction by a
 network that has not seen it.
 
-Mixture. p = (1 - a) mean of the members + a forest. The share a is the one that gives those rows the highest
-likelihood, each predicted by the member that has not seen it, and by the trees that have not. The
+Fewer than eight members leave rows over, which all of them have seen. These say nothing about new rows.
+
+Mixture. p = (1 - a) mean of the members + a forest. The share a is the one that gives the other rows the
+highest likelihood, each predicted by the member that has not seen it, and by the trees that have not. The
 log-likelihood is concave in a.
 
 Unimodal. A mean of unimodal distributions may have several peaks. The nearest unimodal distribution is taken
@@ -18,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -103,10 +105,10 @@ def fit(
     seed: int,
     n_jobs: int | None = None,
     on_progress: OnProgress | None = None,
-) -> tuple[Ensemble, Float[np.ndarray, "n K"]]:
+) -> tuple[Ensemble, Float[np.ndarray, "n K"], Bool[np.ndarray, " n"]]:
     """Train an ensemble; return it with what it says of each row without having seen it.
 
-    Rows that all members have seen are predicted by all of them.
+    The flags say of which rows that is true: those that all members have seen are predicted by all of them.
     """
     rng = np.random.default_rng(seed)
     n = len(table.y)
@@ -128,16 +130,18 @@ def fit(
     )
     networks = Networks.of(trained, settings.params)
     unseen = _predicted_unseen(networks, table.inputs, folds, n_folds)
+    is_unseen = (folds < settings.members) & (n_folds > 1)
     if not settings.trees:
-        return Ensemble(networks, None, 0.0, settings.unimodal), mixed(unseen, None, 0.0, settings.unimodal)
+        alone = Ensemble(networks, None, 0.0, settings.unimodal)
+        return alone, mixed(unseen, None, 0.0, settings.unimodal), is_unseen
     forest, out_of_bag = Forest.grow(
         table.raw, table.y, table.weight, table.n_classes, n_trees=settings.trees, seed=seed, n_jobs=n_jobs
     )
-    share = best_share(unseen, out_of_bag, table.y, table.weight)
+    share = best_share(unseen[is_unseen], out_of_bag[is_unseen], table.y[is_unseen], table.weight[is_unseen])
     missing = np.isnan(out_of_bag).any(axis=1)
     out_of_bag[missing] = unseen[missing]
     mixture = mixed(unseen, out_of_bag, share, settings.unimodal)
-    return Ensemble(networks, forest, share, settings.unimodal), mixture
+    return Ensemble(networks, forest, share, settings.unimodal), mixture, is_unseen
 
 
 def member_run(

@@ -24,6 +24,7 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 __all__ = [
+    "FAR",
     "HUGE",
     "SCALINGS",
     "Arrays",
@@ -39,7 +40,7 @@ Column: TypeAlias = Float[np.ndarray, " n"]
 
 HUGE = 1e300
 """Values are clipped to ±1e300, so that differences and sums of them stay finite."""
-_FAR = 1e4
+FAR = 1e4
 _MAX_SCORE = 5.0
 _MAX_KNOTS = 1000
 
@@ -116,7 +117,7 @@ class Standard:
         if self.spread == 0:
             return np.zeros((len(x), 1))
         with np.errstate(over="ignore"):
-            return ((x - self.center) / self.spread).clip(-_FAR, _FAR)[:, None]
+            return ((x - self.center) / self.spread).clip(-FAR, FAR)[:, None]
 
     def arrays(self) -> Arrays:
         return {"standard": np.array([self.center, self.spread])}

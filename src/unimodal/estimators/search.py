@@ -1,7 +1,7 @@
 """Cross-validation of methods: every network of every method, fold, seed and lambda in one go."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +20,7 @@ from unimodal.estimators.tables import TableEncoder
 from unimodal.methods import METHODS
 from unimodal.simplex import Values
 from unimodal.training import Data, Networks, OnProgress, Run, Trained, train_each
+from unimodal.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +59,7 @@ def cross_validate(
 ) -> "pd.DataFrame":
     """Train a network for every method, lambda, seed and fold, and score it on the fold.
 
-    What is learnt from a table's columns is learnt within each fold. Equal rows count once.
+    What is learnt from a table's columns is learnt within each fold.
 
     Parameters
     ----------
@@ -90,7 +91,8 @@ def cross_validate(
     template = clone(estimator) if estimator is not None else OrdinalClassifier()
     if order is not None:
         template.set_params(order=order)
-    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    template.check_parameters()
+    chosen = list(range(seeds) if isinstance(seeds, int | np.integer) else seeds)
     classes, rows = labelled_rows(template, X, y, sample_weight)
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes, got {classes.values.tolist()}")
@@ -112,6 +114,9 @@ def cross_validate(
 def _settings(
     methods: Sequence[str], lambdas: Sequence[float], seeds: Sequence[int], folds: int
 ) -> list[Setting]:
+    for name, values in (("methods", methods), ("lambdas", lambdas), ("seeds", seeds)):
+        if isinstance(values, str) or not len(values):
+            raise ValueError(f"{name} must be a list of at least one, got {values!r}")
     for name in methods:
         if name not in METHODS:
             raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
@@ -127,10 +132,20 @@ def _settings(
     ]
 
 
+def _check_params(params: Mapping[str, Any], methods: Sequence[str]) -> None:
+    """Refuse parameters that no method takes; each gets those that it does."""
+    known = {name for method in methods for name in METHODS[method].default_params}
+    for name in params:
+        if name not in known:
+            raise ValueError(
+                f"params must be of one of the methods, which take {listed(sorted(known))}, got {name!r}"
+            )
+
+
 def _checked_folds(folds: int, n: int) -> int:
-    if not 2 <= folds <= n:
-        raise ValueError(f"folds must lie in [2, {n}], the number of different rows, got {folds}")
-    return folds
+    if not isinstance(folds, int | np.integer) or not 2 <= folds <= n:
+        raise ValueError(f"folds must be an integer in [2, {n}], the number of rows, got {folds!r}")
+    return int(folds)
 
 
 def _validated(
@@ -146,6 +161,7 @@ def _validated(
     deals = {seed: _deal(template, rows, n_folds, seed) for seed in dict.fromkeys(s.seed for s in settings)}
     inputs = _same_width([each for deal in deals.values() for each in deal.inputs])
     base = template.settings(len(rows.y) * (n_folds - 1) // n_folds)
+    _check_params(base.params, [each.method for each in settings])
     first_source = {seed: i * n_folds for i, seed in enumerate(deals)}
     runs = []
     for each in settings:
@@ -281,8 +297,11 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         template = OrdinalClassifier() if self.estimator is None else clone(self.estimator)
         seed = int(check_random_state(self.random_state).randint(2**30))
         template.set_params(random_state=seed, n_jobs=self.n_jobs, on_progress=self.on_progress)
+        template.check_parameters()
         classes, rows = labelled_rows(template, X, y, sample_weight)
-        folds = min(self.folds, len(rows.y))
+        if not isinstance(self.folds, int | np.integer) or self.folds < 2:
+            raise ValueError(f"folds must be an integer of at least 2, got {self.folds!r}")
+        folds = min(int(self.folds), len(rows.y))
         settings = _settings(self.methods, self.lambdas, [seed], max(folds, 1))
         scored: list[Scores] = []
         if folds > 1 and len(classes) > 1:
@@ -316,6 +335,12 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         p: NDArray[np.float64] = self.best_estimator_.predict_proba(as_table(self, X))
         return p
+
+    def predict_log_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
+        """The logarithm of `predict_proba`."""
+        check_is_fitted(self)
+        log_proba: NDArray[np.float64] = self.best_estimator_.predict_log_proba(as_table(self, X))
+        return log_proba
 
     def predict(self, X: Values, rule: str | None = None) -> NDArray[Any]:
         """As `OrdinalClassifier.predict`."""

@@ -18,6 +18,7 @@ from unimodal.estimators.labels import Classes
 from unimodal.estimators.search import OrdinalClassifierCV
 from unimodal.estimators.tables import TableEncoder
 from unimodal.methods import METHODS
+from unimodal.metrics import METRICS
 from unimodal.training import Architecture, Networks, Recipe
 
 Arrays = dict[str, np.ndarray]
@@ -40,7 +41,6 @@ def _described(model: OrdinalClassifier | OrdinalClassifierCV) -> tuple[State, A
         return {
             "kind": "OrdinalClassifierCV",
             "parameters": _parameters(model),
-            "best_method": model.best_method_,
             "best_lambda": model.best_lambda_,
             "cv_results": {name: _plain(values) for name, values in model.cv_results_.items()},
             "best_estimator": state,
@@ -84,9 +84,13 @@ def _chosen(state: State, arrays: Mapping[str, np.ndarray]) -> OrdinalClassifier
         raise ValueError("the best estimator must be an OrdinalClassifier")
     model = OrdinalClassifierCV(**_known_parameters(OrdinalClassifierCV, state["parameters"]))
     model.best_estimator_ = best
-    model.best_method_, model.best_lambda_ = state["best_method"], state["best_lambda"]
+    model.best_method_, lam = best.method, state["best_lambda"]
+    model.best_lambda_ = None if lam is None else float(lam)
     results = {name: _numbers(values) for name, values in state["cv_results"].items() if name != "method"}
-    model.cv_results_ = {"method": np.array(state["cv_results"]["method"])} | results
+    methods = [str(name) for name in state["cv_results"]["method"]]
+    if set(results) != {"lam", *METRICS} or any(len(each) != len(methods) for each in results.values()):
+        raise ValueError("cv_results must have a column for lam and for each metric, all of the same length")
+    model.cv_results_ = {"method": np.array(methods)} | results
     model.classes_ = best.classes_
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(best, name):
@@ -96,6 +100,7 @@ def _chosen(state: State, arrays: Mapping[str, np.ndarray]) -> OrdinalClassifier
 
 def _classifier(state: State, arrays: Mapping[str, np.ndarray]) -> OrdinalClassifier:
     model = OrdinalClassifier(**_known_parameters(OrdinalClassifier, state["parameters"]))
+    model.check_parameters()
     model._labels = Classes.from_json(state["classes"])
     model.classes_ = model._labels.values
     model._encoder = TableEncoder.from_state(state["columns"], _within(arrays, "columns/"))
@@ -106,7 +111,7 @@ def _classifier(state: State, arrays: Mapping[str, np.ndarray]) -> OrdinalClassi
     n_classes = len(model.classes_)
     if n_classes > 1:
         model._ensemble = _ensemble(state["ensemble"], arrays, model._encoder, n_classes)
-    model.validation_scores_ = {name: float(value) for name, value in state["scores"].items()}
+    model.validation_scores_ = {name: float(state["scores"][name]) for name in METRICS}
     confusion = np.array(state["confusion"], dtype=np.int64)
     if confusion.shape != (n_classes, n_classes):
         raise ValueError(f"confusion must have shape {(n_classes, n_classes)}, got {confusion.shape}")
@@ -139,12 +144,22 @@ def _ensemble(
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {state['method']!r}")
     if state["n_inputs"] != encoder.n_outputs_:
         raise ValueError(f"n_inputs must be {encoder.n_outputs_}, got {state['n_inputs']!r}")
+    for name in ("published", "unimodal"):
+        if not isinstance(state[name], bool):
+            raise ValueError(f"{name} must be true or false, got {state[name]!r}")
     share = float(state["share"])
     if not 0 <= share <= 1:
         raise ValueError(f"share must lie in [0, 1], got {share}")
     recipe = Recipe(hidden=tuple(state["hidden"]), activation=state["activation"])
+    params = {name: _restored(value) for name, value in state["params"].items()}
     architecture = Architecture(
-        encoder.n_outputs_, n_classes, state["method"], recipe.hidden, recipe.activation, state["published"]
+        encoder.n_outputs_,
+        n_classes,
+        state["method"],
+        recipe.hidden,
+        recipe.activation,
+        state["published"],
+        tuple(sorted(params.items())),
     )
     parameters = np.array(arrays["networks"])
     if parameters.ndim != 2 or parameters.shape[1] != architecture.n_parameters or not len(parameters):
@@ -152,10 +167,22 @@ def _ensemble(
         raise ValueError(f"networks must have shape {wanted}, got {parameters.shape}")
     if parameters.dtype != np.float32 or not np.isfinite(parameters).all():
         raise ValueError("networks must hold finite numbers of float32")
-    networks = Networks(architecture, torch.from_numpy(parameters), state["params"])
+    networks = Networks(architecture, torch.from_numpy(parameters), params)
+    return Ensemble(networks, _forest(arrays, encoder, n_classes), share, state["unimodal"])
+
+
+def _forest(arrays: Mapping[str, np.ndarray], encoder: TableEncoder, n_classes: int) -> Forest | None:
     of_forest = _within(arrays, "forest/")
-    forest = Forest.from_state(of_forest) if of_forest else None
-    return Ensemble(networks, forest, share, bool(state["unimodal"]))
+    if not of_forest:
+        return None
+    forest = Forest.from_state(of_forest)
+    found = forest.n_features, forest.leaves.shape[1]
+    if found != (encoder.n_raw_, n_classes):
+        raise ValueError(
+            f"the forest must be of {encoder.n_raw_} columns and {n_classes} classes, "
+            f"got {found[0]} and {found[1]}"
+        )
+    return forest
 
 
 def _within(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
@@ -177,11 +204,11 @@ def _known_parameters(kind: type[BaseEstimator], parameters: State) -> State:
 
 def _plain(value: Any) -> Any:
     """What JSON can hold: infinities and NaN as text, mappings whose keys are not text as pairs."""
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):  # arrays and numbers of NumPy, and what pandas makes of them
         value = value.tolist()
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | range):
         return [_plain(each) for each in value]
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):

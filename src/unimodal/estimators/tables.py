@@ -44,12 +44,15 @@ class TableEncoder:
         Number of outputs.
     output_names_ : list of str
         What each output means, such as 'age', 'age missing' or 'color=red'.
+    n_raw_ : int
+        Number of columns that `raw` gives.
     """
 
     n_features_in_: int
     feature_names_in_: np.ndarray
     n_outputs_: int
     output_names_: list[str]
+    n_raw_: int
 
     def __init__(self, numeric: str = "standard", bins: int = 16, max_categories: int = 100) -> None:
         self.numeric = numeric
@@ -118,6 +121,8 @@ class TableEncoder:
             raise ValueError(f"state of the table is damaged: {error} is missing") from None
         if not isinstance(states, list) or not states or not all(isinstance(own, dict) for own in states):
             raise ValueError("state of the table is damaged: columns must be a list of at least one")
+        if not isinstance(named, bool):
+            raise ValueError(f"state of the table is damaged: named must be true or false, got {named!r}")
         columns: list[Column] = []
         for j, own in enumerate(states):
             name, prefix = own.get("name"), f"{j}."
@@ -128,7 +133,7 @@ class TableEncoder:
                 columns.append(load_column(name, own, of_column, options.numeric))
             except ValueError as error:
                 raise ValueError(f"state of the table is damaged: column {name!r}: {error}") from None
-        encoder._take(columns, named is True)
+        encoder._take(columns, named)
         if encoder.to_state()[1].keys() != arrays.keys():
             raise ValueError(f"state of the table is damaged: arrays of no column: {listed(sorted(arrays))}")
         return encoder
@@ -151,6 +156,7 @@ class TableEncoder:
             del self.feature_names_in_
         self.output_names_ = [name for column in columns for name in column.output_names]
         self.n_outputs_ = len(self.output_names_)
+        self.n_raw_ = sum(column.n_raw for column in columns)
         return self
 
     def _check_fitted(self) -> None:
