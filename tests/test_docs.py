@@ -105,6 +105,10 @@ def test_the_documentation_builds(tmp_path):
         "unimodal.project",
         "unimodal.simplex.sample",
         "unimodal.metrics.qwk",
+        "unimodal.OrdinalClassifier.predict_interval",
+        "unimodal.cross_validate",
+        "unimodal.export_onnx",
+        "unimodal.decision.interval",
     ):
         assert f'id="{name}"' in reference, name
     methods = (tmp_path / "methods" / "index.html").read_text(encoding="utf-8")

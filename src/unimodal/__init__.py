@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unimodal.estimators.search import OrdinalClassifierCV, cross_validate
     from unimodal.export import load, save
     from unimodal.methods import METHODS, make_method
+    from unimodal.onnx.export import export_onnx
     from unimodal.projection import distance, project
     from unimodal.validation import OrdinalMetrics
 
@@ -25,6 +26,7 @@ __all__ = [
     "cross_validate",
     "decision",
     "distance",
+    "export_onnx",
     "load",
     "make_method",
     "metrics",
@@ -40,6 +42,7 @@ _HOME = {
     "OrdinalMetrics": "unimodal.validation",
     "cross_validate": "unimodal.estimators.search",
     "distance": "unimodal.projection",
+    "export_onnx": "unimodal.onnx.export",
     "load": "unimodal.export",
     "make_method": "unimodal.methods",
     "project": "unimodal.projection",

@@ -1,0 +1,1 @@
+"""Models as ONNX graphs, which run where there is neither PyTorch nor this package."""
