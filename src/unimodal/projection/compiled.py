@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numba
 import numpy as np
+from numba.core.ccallback import CFunc
 from numba.core.options import DefaultOptions
 from numpy.typing import NDArray
 
@@ -29,6 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # An option for those who write numba's own parts, so it may go away; without it kernels are only slower.
 _WITHOUT_OWNERSHIP = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 _SOURCES = frozenset(Path(__file__).parent.glob("*.py"))
 _SERIAL = 100_000
 """Nanoseconds of work that are not worth another thread."""
@@ -56,17 +58,32 @@ def allocating_kernel(function: Function) -> Function:
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    options |= {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+    compiled: Any = numba.njit(**_OPTIONS, **options)(function)
+    _keep_on_disk(compiled, function)
+    result: Function = compiled
+    return result
+
+
+def as_callback(function: Callable[..., None], signature: Any) -> int:
+    """Compile a function for others than Python to call, now; return its address."""
+    compiled: Any = CFunc(
+        function, (signature.args, signature.return_type), locals={}, options=dict(_OPTIONS)
+    )
+    _keep_on_disk(compiled, function)
+    compiled.compile()
+    address: int = compiled.address
+    return address
+
+
+def _keep_on_disk(compiled: Any, function: Callable[..., object]) -> None:
     try:
-        compiled: Any = numba.njit(cache=True, **options)(function)
+        compiled.enable_caching()
     except RuntimeError:  # no folder can be written
-        compiled = numba.njit(**options)(function)
+        return
     # Numba compiles anew when a function's own file has changed, but kernels contain those of this folder.
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = _stamp(_SOURCES | {Path(function.__code__.co_filename)})
-    result: Function = compiled
-    return result
 
 
 @cache
@@ -127,16 +144,16 @@ def over_rows(solve: Callable[..., bool], shape: tuple[int, int], row_time: int,
     rows must be certified.
     """
     n_rows, n_classes = shape
-    threads = min(_threads(), n_rows * row_time // _SERIAL)
-    if threads <= 1:
-        with _Terms(0, n_classes) as terms:
+    threads = threads_worth(n_rows * row_time)
+    if threads == 1:
+        with Terms(0, n_classes) as terms:
             return solve(*arrays, 0, n_rows, terms)
     spans = _spans(n_rows, max(1, _SHARE // row_time), threads)
     results: list[bool | BaseException] = []
 
     def part(i: int) -> None:
         try:
-            with _Terms(i, n_classes) as terms:
+            with Terms(i, n_classes) as terms:
                 while spans:
                     results.append(solve(*arrays, *spans.popleft(), terms))
         except IndexError:  # another thread took the last span
@@ -152,6 +169,11 @@ def over_rows(solve: Callable[..., bool], shape: tuple[int, int], row_time: int,
         if isinstance(result, BaseException):
             raise result
     return all(results)
+
+
+def threads_worth(nanoseconds: int) -> int:
+    """How many threads so much work is worth."""
+    return max(1, min(_threads(), nanoseconds // _SERIAL))
 
 
 def _spans(n_rows: int, fewest: int, threads: int) -> deque[tuple[int, int]]:
@@ -213,7 +235,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Helper.idle.clear)  # threads are not inherited
 
 
-class _Terms:
+class Terms:
     """Memory for one part of the rows. It is kept for the next call, as fresh memory is slow to touch.
 
     What is in use is nobody else's: it is taken out of the store and put back at the end.

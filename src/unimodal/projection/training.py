@@ -8,18 +8,31 @@ ordinary tensors of the CPU one kernel does all of it, from log p to the loss an
 psi being the slope of the distance in p (`pivoting`).
 """
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import torch
+from numba.np.numpy_support import carray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unimodal.projection import ties
 from unimodal.projection.autograd import is_plain
-from unimodal.projection.compiled import Floats, Ints, allocating_kernel, exp, kernel, over_rows
+from unimodal.projection.compiled import (
+    Floats,
+    Ints,
+    Terms,
+    allocating_kernel,
+    exp,
+    kernel,
+    over_rows,
+    threads_worth,
+)
 from unimodal.projection.kernels import row_time
 from unimodal.projection.pivoting import solve_row
 from unimodal.projection.tableau import Work, workspace
+from unimodal.projection.team import run_in_team, thread_count, thread_number
 
 
 def regularised_likelihood(log_p: Tensor, y: Tensor, lam: float | Tensor) -> Tensor | None:
@@ -60,7 +73,9 @@ class _Regularised(torch.autograd.Function):
             strengths = np.array([lam], dtype=np.float64)
         loss, slope = np.empty(len(rows), rows.dtype), np.empty_like(rows)
         arrays = rows, labels, strengths, ties.weights(n_classes), loss, slope
-        if not over_rows(_regularise_rows, rows.shape, row_time(n_classes), *arrays):
+        if not _regularise_in_team(*arrays) and not over_rows(
+            _regularise_rows, rows.shape, row_time(n_classes), *arrays
+        ):
             raise _NotCertifiedError
         ctx.save_for_backward(log_p, y, torch.from_numpy(slope).view(log_p.shape))
         return torch.from_numpy(loss).view(y.shape)
@@ -72,6 +87,54 @@ class _Regularised(torch.autograd.Function):
             is_label = torch.nn.functional.one_hot(y, log_p.shape[-1]).to(slope.dtype)
             slope = (slope + is_label) * (log_p - log_p.detach()).exp() - is_label
         return outer.unsqueeze(-1) * slope, None, None
+
+
+def _regularise_in_team(
+    rows: NDArray[Any],
+    labels: NDArray[np.int64],
+    strengths: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    loss: NDArray[Any],
+    slope: NDArray[Any],
+) -> bool:
+    """Let PyTorch's threads do it, if several are worth it; False unless all rows are certified."""
+    n_rows, n_classes = rows.shape
+    threads = threads_worth(n_rows * row_time(n_classes))
+    if threads == 1 or rows.dtype != np.float32:
+        return False
+    certified = np.zeros(threads, dtype=np.int64)
+    with ExitStack() as stack:
+        terms = [stack.enter_context(Terms(part, n_classes)) for part in range(threads)]
+        sizes = np.array([n_rows, n_classes, len(strengths), terms[0].shape[1], terms[0].shape[2]])
+        arrays = sizes, certified, rows, labels, strengths, weights, loss, slope, *terms
+        return run_in_team(_regularise_part, arrays, threads) and int(certified.sum()) == n_rows
+
+
+def _regularise_part(pointers: Any) -> None:
+    """Do one thread's rows, and say how many of them are certified if all of them are."""
+    sizes = carray(pointers[0], (5,)).view(np.int64)
+    n, K = sizes[0], sizes[1]
+    thread, threads = thread_number(), thread_count()
+    first, last = n * thread // threads, n * (thread + 1) // threads
+    all_certified = _regularise_rows(
+        _singles(pointers[2], n * K).reshape((n, K)),
+        carray(pointers[3], (n,)).view(np.int64),
+        carray(pointers[4], (sizes[2],)),
+        carray(pointers[5], (K + 1,)),
+        _singles(pointers[6], n),
+        _singles(pointers[7], n * K).reshape((n, K)),
+        first,
+        last,
+        carray(pointers[8 + thread], (2, sizes[3], sizes[4])),
+    )
+    if all_certified:
+        carray(pointers[1], (thread + 1,)).view(np.int64)[thread] = last - first
+
+
+@allocating_kernel
+def _singles(pointer: Any, count: int) -> Any:
+    """Numbers of float32 behind a pointer."""
+    return carray(pointer, ((count + 1) // 2,)).view(np.float32)[:count]
 
 
 @allocating_kernel
