@@ -305,3 +305,21 @@ def test_training_reports_progress():
     fitted(X, y, on_progress=seen.append, patience=None)
     assert seen[-1].done == seen[-1].total == 3 * 3
     assert [each.done for each in seen] == sorted(each.done for each in seen)
+
+
+def test_an_interrupted_fit_leaves_no_model_or_the_one_before():
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    X, y = make()
+    model = um.OrdinalClassifier(**FAST, on_progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict_proba(X)
+    model.set_params(on_progress=None).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(on_progress=interrupt).fit(X, y > 0)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert model.classes_.tolist() == [0, 1, 2]

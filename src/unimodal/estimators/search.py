@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unimodal import decision, metrics
-from unimodal.estimators.classifier import OrdinalClassifier, Rows, as_table, labelled_rows
+from unimodal.estimators.base import DistributionClassifier, as_table
+from unimodal.estimators.classifier import OrdinalClassifier, Rows, labelled_rows
 from unimodal.estimators.ensemble import as_data, member_run
 from unimodal.estimators.rows import stratified_folds
 from unimodal.estimators.tables import TableEncoder
@@ -227,7 +228,7 @@ def _scores(
     return vars(setting) | {"epochs": trained.epochs} | metrics.evaluate(y[tested], p, pred)
 
 
-class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OrdinalClassifierCV(DistributionClassifier):
     """`OrdinalClassifier` with the method and the lambda that do best in cross-validation.
 
     Parameters
@@ -284,10 +285,13 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.on_progress = on_progress
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    @property
+    def _usual_rule(self) -> str:
+        rule: str = self.best_estimator_.rule
+        return rule
 
     def fit(self, X: Values, y: Values, sample_weight: Values | None = None) -> Self:
         """Choose, and learn from all rows; as `OrdinalClassifier.fit`."""
@@ -318,8 +322,8 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             params["lam"] = self.best_lambda_
         known = METHODS[self.best_method_].default_params
         own = {name: value for name, value in params.items() if name in known}
-        self.best_estimator_ = template.set_params(method=self.best_method_, params=own)
-        self.best_estimator_.fit(X, y, sample_weight)
+        template.set_params(method=self.best_method_, params=own)
+        self.best_estimator_ = template.fit(X, y, sample_weight)
         self.classes_ = self.best_estimator_.classes_
         return self
 
@@ -335,24 +339,6 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         p: NDArray[np.float64] = self.best_estimator_.predict_proba(as_table(self, X))
         return p
-
-    def predict_log_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
-        """The logarithm of `predict_proba`."""
-        check_is_fitted(self)
-        log_proba: NDArray[np.float64] = self.best_estimator_.predict_log_proba(as_table(self, X))
-        return log_proba
-
-    def predict(self, X: Values, rule: str | None = None) -> NDArray[Any]:
-        """As `OrdinalClassifier.predict`."""
-        check_is_fitted(self)
-        labels: NDArray[Any] = self.best_estimator_.predict(as_table(self, X), rule)
-        return labels
-
-    def predict_interval(self, X: Values, coverage: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
-        """As `OrdinalClassifier.predict_interval`."""
-        check_is_fitted(self)
-        low, high = self.best_estimator_.predict_interval(as_table(self, X), coverage)
-        return low, high
 
 
 def _means(settings: Sequence[Setting], scored: Sequence[Scores]) -> dict[str, NDArray[Any]]:
