@@ -117,7 +117,6 @@ def test_two_classes_and_a_single_network(name, tmp_path):
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of torch.special.log_ndtr under vmap
 def test_every_parameter_of_the_heads(name, params, tmp_path):
     X, y = numbers(80)
     check(um.OrdinalClassifier(name, params=params, **FAST).fit(X, y), tmp_path / "m.onnx", new_rows(X))
