@@ -5,6 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -97,8 +98,9 @@ def test_columns_follow_the_order_and_only_words_without_one_warn():
     words = np.array(GRADES)[y]
     model = fitted(X, words, order=GRADES)
     assert model.classes_.tolist() == GRADES
-    with pytest.warns(UserWarning, match="nobody said its order: taken as 'high' < 'low' < 'mid'"):
+    with pytest.warns(UserWarning, match="nobody said its order: taken as 'high' < 'low' < 'mid'") as caught:
         as_sorted = fitted(X, words)
+    assert Path(caught[0].filename).name == "small_models.py"  # which called this package
     assert as_sorted.classes_.tolist() == sorted(GRADES)
     np.testing.assert_array_equal(model.predict_proba(X), fitted(X, y).predict_proba(X))
 
