@@ -71,19 +71,22 @@ class OrdinalClassifier(DistributionClassifier):
     rule : {"mode", "median", "mean"}
         What `predict` reports of a distribution.
     n_jobs : int, optional
-        Processes to train in, -1 for one on each core.
+        Processes that train networks, and threads that grow trees; -1 for one on each core, by default one.
+        Networks do not depend on it but for rounding.
     random_state : int or RandomState, optional
-        Seed; the same one gives the same model, to the last bit on the same machine.
+        Seed; the same one and the same `n_jobs` give the same model, to the last bit on the same machine.
     on_progress : callable, optional
-        Called with `unimodal.training.Progress` during training.
+        Called with `unimodal.training.Progress` while networks are trained: after every epoch in one
+        process, less often in several.
 
     Attributes
     ----------
     classes_ : array, shape (K,)
         The labels in order, which is that of the columns of `predict_proba`.
     validation_scores_ : dict
-        Every metric of `unimodal.metrics` on the rows that some member has not seen, predicted by those
-        members: all rows if there are eight members or more, and not enough rows for fewer.
+        Every metric of `unimodal.metrics` on the rows that some member has not learnt from, predicted by
+        those members: all rows if there are eight members or more. These rows did say when the members
+        should stop, and how much of the trees to mix in. Weights that are not whole do not count.
     validation_confusion_ : array, shape (K, K)
         The same predictions counted: true classes in rows.
     n_features_in_, feature_names_in_
@@ -270,10 +273,10 @@ def _weight_of_classes(
     result = np.ones(len(classes))
     if class_weight is None:
         return result
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f"class_weight must be 'balanced' or a mapping, got {class_weight!r}")
+    if isinstance(class_weight, str) and class_weight == "balanced":
         return balanced(codes, weight, len(classes))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be 'balanced' or a mapping, got {class_weight!r}")
     result[classes.encode(list(class_weight), "class_weight")] = list(class_weight.values())
     if not (np.isfinite(result) & (result >= 0)).all():
         raise ValueError(f"class_weight must be finite and not negative, got {dict(class_weight)}")
