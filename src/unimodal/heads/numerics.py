@@ -74,7 +74,8 @@ class _LogNdtr(torch.autograd.Function):
         # φ/Φ. Where it is next to nothing it is cut off before erfcx overflows, for the sake of its slope.
         most = 0.9 * math.sqrt(-2 * math.log(torch.finfo(x.dtype).tiny))
         ratio = math.sqrt(2 / math.pi) / torch.special.erfcx(x.clamp(max=most) / -math.sqrt(2))
-        return slope * ratio
+        result: Tensor = slope * ratio
+        return result
 
 
 def log_ndtr(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
