@@ -5,6 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -97,8 +98,9 @@ def test_columns_follow_the_order_and_only_words_without_one_warn():
     words = np.array(GRADES)[y]
     model = fitted(X, words, order=GRADES)
     assert model.classes_.tolist() == GRADES
-    with pytest.warns(UserWarning, match="nobody said its order: taken as 'high' < 'low' < 'mid'"):
+    with pytest.warns(UserWarning, match="nobody said its order: taken as 'high' < 'low' < 'mid'") as caught:
         as_sorted = fitted(X, words)
+    assert Path(caught[0].filename).name == "small_models.py"  # which called this package
     assert as_sorted.classes_.tolist() == sorted(GRADES)
     np.testing.assert_array_equal(model.predict_proba(X), fitted(X, y).predict_proba(X))
 
@@ -305,3 +307,21 @@ def test_training_reports_progress():
     fitted(X, y, on_progress=seen.append, patience=None)
     assert seen[-1].done == seen[-1].total == 3 * 3
     assert [each.done for each in seen] == sorted(each.done for each in seen)
+
+
+def test_an_interrupted_fit_leaves_no_model_or_the_one_before():
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    X, y = make()
+    model = um.OrdinalClassifier(**FAST, on_progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict_proba(X)
+    model.set_params(on_progress=None).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(on_progress=interrupt).fit(X, y > 0)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    assert model.classes_.tolist() == [0, 1, 2]

@@ -36,6 +36,7 @@ def fails(message):
         ({"params": {"lam": 1}}, "'lam' is not a parameter of method 'un', which takes"),
         ({"n_jobs": 0}, "n_jobs must not be 0; use -1 for one process on each core"),
         ({"class_weight": "even"}, "class_weight must be 'balanced' or a mapping, got 'even'"),
+        ({"class_weight": [1, 2, 3]}, "class_weight must be 'balanced' or a mapping, got [1, 2, 3]"),
         ({"class_weight": {0: -1}}, "class_weight must be finite and not negative, got {0: -1}"),
         ({"class_weight": {0: np.nan}}, "class_weight must be finite and not negative, got {0: nan}"),
         ({"class_weight": {9: 1}}, "class_weight must be one of 0, 1, 2, got 9 at row 0"),

@@ -199,6 +199,16 @@ def test_hand_computed_intervals(p, coverage, expected):
         assert tuple(int(end) for end in interval(values, coverage)) == expected
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_intervals_of_many_classes_have_the_coverage_in_any_precision(dtype):
+    p = torch.full((1, 250), 1 / 250).to(DTYPES[dtype])
+    low, high = interval(p, 0.9)
+    assert low.tolist() == [0]
+    exact = 225
+    slack = {"bfloat16": 1}.get(dtype, 0)  # 0.4 % of 250
+    assert exact - slack <= int(high) + 1 <= exact
+
+
 def test_intervals_along_any_axis_and_of_no_rows():
     p = np.random.default_rng(0).dirichlet(np.ones(5), size=(2, 3))
     expected = interval(p, 0.8)

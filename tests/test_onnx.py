@@ -117,7 +117,6 @@ def test_two_classes_and_a_single_network(name, tmp_path):
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of torch.special.log_ndtr under vmap
 def test_every_parameter_of_the_heads(name, params, tmp_path):
     X, y = numbers(80)
     check(um.OrdinalClassifier(name, params=params, **FAST).fit(X, y), tmp_path / "m.onnx", new_rows(X))
@@ -128,6 +127,20 @@ def test_no_parameter_of_the_heads_was_forgotten():
     tried = {"link", "tau", "learn_tau", "first", "rho", "activation", "init", "floor"}
     known = {name for method in METHODS.values() for name in signature(method.head).parameters}
     assert known - {"n_classes"} == tried
+
+
+def test_columns_may_be_called_like_a_part_of_a_graph(tmp_path):
+    X, y = numbers()
+    table = pd.DataFrame({"cast0": X[:, 0], "constant0": X[:, 1], "inner/cast0": np.where(y > 2, "a", "b")})
+    model = um.OrdinalClassifier(**FAST | {"trees": 3}).fit(table, y)
+    inputs = {name: table[[name]].to_numpy() for name in table}
+    p, _ = run(
+        model, tmp_path / "m.onnx", inputs | {"inner/cast0": table[["inner/cast0"]].astype(object).to_numpy()}
+    )
+    np.testing.assert_allclose(p, model.predict_proba(table), rtol=0, atol=1e-7)  # trees are in float32
+    table.columns = ["label", "x", "text"]
+    with pytest.raises(ValueError, match=r"^an ONNX graph cannot have an input with the name 'label'"):
+        um.export_onnx(um.OrdinalClassifier(**FAST).fit(table, y), tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gelu"])

@@ -55,6 +55,14 @@ def test_weights_that_are_not_whole_stay_weights():
     assert sorted(zip(X[chosen.rows, 0], chosen.weight, strict=True)) == [(1.0, 1.5), (2.0, 0.75)]
 
 
+def test_sums_of_fractions_do_not_depend_on_the_listing():
+    weight = np.random.default_rng(0).uniform(0, 10, 500)
+    X, y = np.arange(500)[:, None] % 3.0, np.zeros(500, dtype=int)
+    forth, back = canonical(X, y, weight), canonical(X[::-1], y, weight[::-1])
+    assert len(forth.rows) == 3
+    assert forth.weight.tolist() == back.weight.tolist()
+
+
 def test_very_heavy_rows_are_not_copied():
     chosen = canonical(np.array([[1.0], [2.0]]), np.zeros(2, dtype=int), np.array([1e9, 1.0]))
     assert len(chosen.rows) == 2

@@ -212,6 +212,31 @@ def test_the_same_seed_chooses_the_same():
     assert (different.cv_results_["nll"] != one.cv_results_["nll"]).all()
 
 
+def test_what_is_not_said_is_the_estimators():
+    X, y = make()
+    seen = []
+    one = searched(estimator=template(random_state=0, n_jobs=1), random_state=None).fit(X, y)
+    other = searched(estimator=template(on_progress=seen.append)).fit(X, y)
+    np.testing.assert_equal(one.cv_results_, other.cv_results_)
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    assert one.best_estimator_.n_jobs == 1
+    assert seen[-1].done == seen[-1].total
+    before = len(seen)
+    cross_validate(X, y, ("un",), folds=2, estimator=template(on_progress=seen.append))
+    assert len(seen) > before
+
+
+def test_a_search_reports_the_comparison_and_the_fit_as_one():
+    seen = []
+    search = searched(on_progress=seen.append, n_jobs=1).fit(*make())
+    done = [each.done for each in seen]
+    assert done == sorted(done)
+    assert {each.total for each in seen} == {3 * ((1 + 2) * 2 + 2)}
+    assert seen[-1].remaining == 0
+    assert [each.seconds for each in seen] == sorted(each.seconds for each in seen)
+    assert search.best_estimator_.on_progress == seen.append
+
+
 def test_few_rows_and_one_class():
     X, _ = make()
     for rows in (1, 2, 3):
@@ -253,6 +278,8 @@ def test_scikit_learn_takes_it_for_one_of_its_own():
         ({"methods": ()}, "methods must be a list of at least one, got ()"),
         ({"lambdas": (-1.0,)}, "lambdas must be finite and not negative, got -1.0"),
         ({"lambdas": (np.nan,)}, "lambdas must be finite and not negative, got nan"),
+        ({"lambdas": ("1",)}, "lambdas must be finite and not negative, got 1"),
+        ({"lambdas": 1.0}, "lambdas must be a list of at least one, got 1.0"),
         ({"lambdas": ()}, "lambdas must be a list of at least one, got ()"),
         ({"estimator": template(params={"lamda": 1.0})}, "params must be of one of the methods, which take"),
         ({"estimator": template(rule="max")}, "rule must be one of 'mode', 'median', 'mean', got 'max'"),
@@ -273,6 +300,9 @@ def test_what_both_refuse(options, message):
     ("options", "message"),
     [
         ({"seeds": 0}, "seeds must be a list of at least one, got []"),
+        ({"seeds": True}, "seeds must be a whole number or a list of those, not negative, got True"),
+        ({"seeds": [1.5]}, "seeds must be a whole number or a list of those, not negative, got [1.5]"),
+        ({"seeds": [0, -1]}, "seeds must be a whole number or a list of those, not negative, got [0, -1]"),
         ({"folds": 1}, "folds must be an integer in [2, 70], the number of rows, got 1"),
         ({"folds": 71}, "folds must be an integer in [2, 70], the number of rows, got 71"),
         ({"folds": 2.5}, "folds must be an integer in [2, 70], the number of rows, got 2.5"),

@@ -83,7 +83,6 @@ def test_rows_drawn_with_replacement():
         pass
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # PyTorch maps no probit over runs
 @pytest.mark.parametrize(
     ("method", "params"),
     [

@@ -14,8 +14,9 @@ classes with P_k < 1/2 P_{K-1}, which the last one never satisfies, and the roun
 half-integers below E[k] <= K-1: neither can run past the end. The expectation is summed by parts,
 E[k] = sum_k (1 - P_k).
 
-Every function uses only what numpy arrays and torch tensors have in common, so each rule is written
-once, and works under ``torch.func.vmap`` and ``torch.export``.
+Every function uses only what numpy arrays and torch tensors have in common, so each is written once. The
+rules work under ``torch.func.vmap`` and ``torch.export``; intervals, whose search ends when all are found,
+do not.
 """
 
 from collections.abc import Callable, Mapping
@@ -85,7 +86,7 @@ def interval(p: Array, coverage: float, dim: int = -1) -> tuple[Array, Array]:
     up_to, total = _cumulative(values, dim)
     before = up_to - values
     n = values.shape[dim]
-    slack = n * _rounding(values) * total
+    slack = _rounding(values) * total
     wanted = coverage * total - slack
     low = high = values.argmax(dim) * 0
     found = high > 0

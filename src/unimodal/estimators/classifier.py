@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -17,6 +16,7 @@ from sklearn.utils.validation import (
 
 from unimodal import decision, metrics
 from unimodal.estimators import ensemble
+from unimodal.estimators.base import DistributionClassifier, as_table
 from unimodal.estimators.ensemble import Ensemble, Settings, Table
 from unimodal.estimators.labels import Classes
 from unimodal.estimators.rows import balanced, canonical
@@ -37,7 +37,7 @@ class Rows(NamedTuple):
     weight: Float[np.ndarray, " n"]
 
 
-class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OrdinalClassifier(DistributionClassifier):
     """Classifier for ordered classes whose predicted distributions have one peak.
 
     Several networks are trained at the same time, each on other rows, and averaged. Tables may have text,
@@ -71,19 +71,22 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     rule : {"mode", "median", "mean"}
         What `predict` reports of a distribution.
     n_jobs : int, optional
-        Processes to train in, -1 for one on each core.
+        Processes that train networks, and threads that grow trees; -1 for one on each core, by default one.
+        Networks do not depend on it but for rounding.
     random_state : int or RandomState, optional
-        Seed; the same one gives the same model, to the last bit on the same machine.
+        Seed; the same one and the same `n_jobs` give the same model, to the last bit on the same machine.
     on_progress : callable, optional
-        Called with `unimodal.training.Progress` during training.
+        Called with `unimodal.training.Progress` while networks are trained: after every epoch in one
+        process, less often in several.
 
     Attributes
     ----------
     classes_ : array, shape (K,)
         The labels in order, which is that of the columns of `predict_proba`.
     validation_scores_ : dict
-        Every metric of `unimodal.metrics` on the rows that some member has not seen, predicted by those
-        members: all rows if there are eight members or more, and not enough rows for fewer.
+        Every metric of `unimodal.metrics` on the rows that some member has not learnt from, predicted by
+        those members: all rows if there are eight members or more. These rows did say when the members
+        should stop, and how much of the trees to mix in. Weights that are not whole do not count.
     validation_confusion_ : array, shape (K, K)
         The same predictions counted: true classes in rows.
     n_features_in_, feature_names_in_
@@ -143,10 +146,12 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self.random_state = random_state
         self.on_progress = on_progress
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_ensemble")
+
+    @property
+    def _usual_rule(self) -> str:
+        return self.rule
 
     def fit(self, X: Values, y: Values, sample_weight: Values | None = None) -> Self:
         """Learn from a table and its labels.
@@ -162,24 +167,18 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """
         self.check_parameters()
         validate_data(self, X, y, skip_check_array=True)
-        self._labels, rows = labelled_rows(self, X, y, sample_weight)
-        self.classes_ = self._labels.values
-        self._encoder = TableEncoder(self.numeric).fit(rows.X, rows.weight)
-        table = Table(
-            self._encoder.transform(rows.X),
-            self._encoder.raw(rows.X),
-            rows.y,
-            rows.weight,
-            len(self.classes_),
-        )
+        labels, rows = labelled_rows(self, X, y, sample_weight)
+        encoder = TableEncoder(self.numeric).fit(rows.X, rows.weight)
+        table = Table(encoder.transform(rows.X), encoder.raw(rows.X), rows.y, rows.weight, len(labels.values))
         seed = int(check_random_state(self.random_state).randint(2**31 - self.members))
-        self._ensemble: Ensemble | None = None
+        trained: Ensemble | None = None
         unseen, is_unseen = np.ones((len(table.y), 1)), np.ones(len(table.y), dtype=np.bool_)
         if table.n_classes > 1:
             settings = self.settings(len(table.y))
-            self._ensemble, unseen, is_unseen = ensemble.fit(
-                table, settings, seed, self.n_jobs, self.on_progress
-            )
+            trained, unseen, is_unseen = ensemble.fit(table, settings, seed, self.n_jobs, self.on_progress)
+        # Only now, so that nobody takes what an interrupted fit leaves behind for a model.
+        self._labels, self._encoder, self._ensemble = labels, encoder, trained
+        self.classes_ = labels.values
         self._validate(table.y[is_unseen], unseen[is_unseen])
         return self
 
@@ -243,51 +242,6 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         raw = self._encoder.raw(X) if self._ensemble.forest is not None else None
         return self._ensemble.proba(inputs, raw)
 
-    def predict_log_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
-        """The logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            log_proba: NDArray[np.float64] = np.log(self.predict_proba(X))
-        return log_proba
-
-    def predict(self, X: Values, rule: str | None = None) -> NDArray[Any]:
-        """One class for each row.
-
-        Parameters
-        ----------
-        X : DataFrame or array, shape (n, d)
-            As for `predict_proba`.
-        rule : {"mode", "median", "mean"}, optional
-            What to report of the distribution; by default the classifier's `rule`.
-        """
-        p = self.predict_proba(X)
-        labels: NDArray[Any] = self.classes_[decision.decide(p, rule or self.rule)]
-        return labels
-
-    def predict_interval(self, X: Values, coverage: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The shortest range of classes with at least this much probability.
-
-        Parameters
-        ----------
-        X : DataFrame or array, shape (n, d)
-            As for `predict_proba`.
-        coverage : float
-            Probability that the range shall have, in (0, 1].
-
-        Returns
-        -------
-        low, high : arrays of labels
-            The ends of each row's range, both included.
-        """
-        low, high = decision.interval(self.predict_proba(X), coverage)
-        return self.classes_[low], self.classes_[high]
-
-
-def as_table(estimator: BaseEstimator, X: Values) -> Values:
-    """What has the columns that the estimator was fitted on; a DataFrame stays one."""
-    if hasattr(X, "iloc"):
-        return validate_data(estimator, X, reset=False, skip_check_array=True)
-    return validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-
 
 def labelled_rows(
     estimator: OrdinalClassifier, X: Values, y: Values, sample_weight: Values | None
@@ -319,10 +273,10 @@ def _weight_of_classes(
     result = np.ones(len(classes))
     if class_weight is None:
         return result
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f"class_weight must be 'balanced' or a mapping, got {class_weight!r}")
+    if isinstance(class_weight, str) and class_weight == "balanced":
         return balanced(codes, weight, len(classes))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be 'balanced' or a mapping, got {class_weight!r}")
     result[classes.encode(list(class_weight), "class_weight")] = list(class_weight.values())
     if not (np.isfinite(result) & (result >= 0)).all():
         raise ValueError(f"class_weight must be finite and not negative, got {dict(class_weight)}")

@@ -21,7 +21,7 @@ walk through a state that was checked can go round in circles.
 
 Each tree sees n rows drawn from n, uniformly, with their weights. A row is judged out of bag by the trees
 that did not see it, about a third of them, and such distributions are as honest as those of new rows. Rows,
-and not units of weight, are drawn: what a heavy row stands for is in a bag as a whole or not at all.
+and not units of weight, are drawn: a row that has a weight is in a bag as a whole or not at all.
 """
 
 from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from unimodal.simplex import Values, as_integers
-from unimodal.wording import did_you_mean, listed
+from unimodal.wording import calling_level, did_you_mean, listed
 
 __all__ = ["Classes"]
 
@@ -286,7 +286,7 @@ def _sorted_text(values: np.ndarray) -> np.ndarray:
             f"y holds text and nobody said its order: taken as {listed(values.tolist(), ' < ')}, as sorted; "
             "pass order=[...], lowest first, to say what it is",
             UserWarning,
-            stacklevel=4,
+            stacklevel=calling_level(),
         )
     return values
 

@@ -32,7 +32,8 @@ def canonical(
     keys = np.ascontiguousarray(values).view(np.dtype((np.void, values.itemsize * values.shape[1])))
     _, first, group = np.unique(keys.ravel(), return_index=True, return_inverse=True)
     rows = kept[first]
-    total = np.bincount(group.ravel(), weights=weight[kept]).astype(np.float64)
+    ascending = weight[kept].argsort(kind="stable")  # sums of fractions depend on their order
+    total = np.bincount(group.ravel()[ascending], weights=weight[kept][ascending])
     if (total == np.round(total)).all() and total.sum() <= _MOST_COPIES * len(rows):
         rows = rows.repeat(total.astype(np.int64))
         return Canonical(rows, np.ones(len(rows)))

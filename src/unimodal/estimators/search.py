@@ -1,25 +1,27 @@
 """Cross-validation of methods: every network of every method, fold, seed and lambda in one go."""
 
+import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unimodal import decision, metrics
-from unimodal.estimators.classifier import OrdinalClassifier, Rows, as_table, labelled_rows
+from unimodal.estimators.base import DistributionClassifier, as_table
+from unimodal.estimators.classifier import OrdinalClassifier, Rows, labelled_rows
 from unimodal.estimators.ensemble import as_data, member_run
 from unimodal.estimators.rows import stratified_folds
 from unimodal.estimators.tables import TableEncoder
 from unimodal.methods import METHODS
 from unimodal.simplex import Values
-from unimodal.training import Data, Networks, OnProgress, Run, Trained, train_each
+from unimodal.training import Data, Networks, OnProgress, Progress, Run, Trained, train_each
 from unimodal.wording import listed
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ def cross_validate(
 ) -> "pd.DataFrame":
     """Train a network for every method, lambda, seed and fold, and score it on the fold.
 
-    What is learnt from a table's columns is learnt within each fold.
+    What is learnt from a table's columns is learnt within each fold. A row that is listed several times, or
+    has a whole weight, is dealt and scored copy by copy: one may be learnt from while another is held out.
+    Weights that are not whole count in training only.
 
     Parameters
     ----------
@@ -70,15 +74,18 @@ def cross_validate(
     folds : int
         Into how many parts the rows are dealt, class by class.
     seeds : int or sequence of ints
-        How many deals, or their seeds.
+        How many deals, or their seeds: all randomness of a row of the result comes from its own.
     lambdas : sequence of float
         Tried by the methods that have one.
     order : list of labels, optional
         As for `OrdinalClassifier`.
     estimator : OrdinalClassifier, optional
-        Whose networks are trained, one for each row of the result.
-    n_jobs, on_progress
-        As for `OrdinalClassifier`.
+        Whose networks are trained, one for each row of the result. Its `method` and `random_state` are
+        not used.
+    n_jobs : int, optional
+        Processes to train in, -1 for one on each core; by default as many as the estimator would.
+    on_progress : callable, optional
+        Called with `unimodal.training.Progress` during training; by default the estimator's.
 
     Returns
     -------
@@ -92,7 +99,10 @@ def cross_validate(
     if order is not None:
         template.set_params(order=order)
     template.check_parameters()
-    chosen = list(range(seeds) if isinstance(seeds, int | np.integer) else seeds)
+    n_jobs = template.n_jobs if n_jobs is None else n_jobs
+    if on_progress is None and estimator is not None:
+        on_progress = estimator.on_progress  # a clone's may be a copy
+    chosen = _chosen_seeds(seeds)
     classes, rows = labelled_rows(template, X, y, sample_weight)
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes, got {classes.values.tolist()}")
@@ -111,17 +121,28 @@ def cross_validate(
     return frame.sort_values(["method", "lam", "seed", "fold"], ignore_index=True)
 
 
+def _chosen_seeds(seeds: Any) -> list[int]:
+    chosen: Any = range(seeds) if _is_whole(seeds) else seeds
+    if not isinstance(chosen, Collection) or not all(_is_whole(seed) and seed >= 0 for seed in chosen):
+        raise ValueError(f"seeds must be a whole number or a list of those, not negative, got {seeds!r}")
+    return [int(seed) for seed in chosen]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def _settings(
-    methods: Sequence[str], lambdas: Sequence[float], seeds: Sequence[int], folds: int
+    methods: Sequence[str], lambdas: Sequence[Any], seeds: Sequence[int], folds: int
 ) -> list[Setting]:
     for name, values in (("methods", methods), ("lambdas", lambdas), ("seeds", seeds)):
-        if isinstance(values, str) or not len(values):
+        if isinstance(values, str) or not isinstance(values, Collection) or not len(values):
             raise ValueError(f"{name} must be a list of at least one, got {values!r}")
     for name in methods:
         if name not in METHODS:
             raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
     for lam in lambdas:
-        if not 0 <= lam < np.inf:
+        if not isinstance(lam, int | float | np.integer | np.floating) or not 0 <= lam < np.inf:
             raise ValueError(f"lambdas must be finite and not negative, got {lam}")
     return [
         Setting(name, lam, seed, fold)
@@ -143,7 +164,7 @@ def _check_params(params: Mapping[str, Any], methods: Sequence[str]) -> None:
 
 
 def _checked_folds(folds: int, n: int) -> int:
-    if not isinstance(folds, int | np.integer) or not 2 <= folds <= n:
+    if not _is_whole(folds) or not 2 <= folds <= n:
         raise ValueError(f"folds must be an integer in [2, {n}], the number of rows, got {folds!r}")
     return int(folds)
 
@@ -227,7 +248,7 @@ def _scores(
     return vars(setting) | {"epochs": trained.epochs} | metrics.evaluate(y[tested], p, pred)
 
 
-class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OrdinalClassifierCV(DistributionClassifier):
     """`OrdinalClassifier` with the method and the lambda that do best in cross-validation.
 
     Parameters
@@ -241,13 +262,16 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     folds : int
         Into how many parts the rows are dealt; fewer where there are not as many rows.
     estimator : OrdinalClassifier, optional
-        What is fitted in the end, and whose networks are compared.
+        What is fitted in the end, and whose networks are compared. Its `method` and its
+        lambda are not used.
     n_jobs : int, optional
-        Processes to train in, -1 for one on each core.
+        As for `OrdinalClassifier`; by default the estimator's.
     random_state : int or RandomState, optional
-        Seed of the deal and of the final fit.
+        Seed of the deal, of the networks compared and of the final fit; by default the estimator's. The same
+        one gives the same choice and the same model.
     on_progress : callable, optional
-        Called with `unimodal.training.Progress` during training.
+        Called with `unimodal.training.Progress`, whose total is that of the comparison and the final fit; by
+        default the estimator's.
 
     Attributes
     ----------
@@ -284,10 +308,13 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.on_progress = on_progress
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    @property
+    def _usual_rule(self) -> str:
+        rule: str = self.best_estimator_.rule
+        return rule
 
     def fit(self, X: Values, y: Values, sample_weight: Values | None = None) -> Self:
         """Choose, and learn from all rows; as `OrdinalClassifier.fit`."""
@@ -295,18 +322,26 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"scoring must be one of {', '.join(metrics.METRICS)}, got {self.scoring!r}")
         validate_data(self, X, y, skip_check_array=True)
         template = OrdinalClassifier() if self.estimator is None else clone(self.estimator)
-        seed = int(check_random_state(self.random_state).randint(2**30))
-        template.set_params(random_state=seed, n_jobs=self.n_jobs, on_progress=self.on_progress)
+        given = template.random_state if self.random_state is None else self.random_state
+        seed = int(check_random_state(given).randint(2**30))
+        on_progress = self.on_progress
+        if on_progress is None and self.estimator is not None:
+            on_progress = self.estimator.on_progress  # a clone's may be a copy
+        template.set_params(random_state=seed)
+        if self.n_jobs is not None:
+            template.set_params(n_jobs=self.n_jobs)
         template.check_parameters()
         classes, rows = labelled_rows(template, X, y, sample_weight)
-        if not isinstance(self.folds, int | np.integer) or self.folds < 2:
+        if not _is_whole(self.folds) or self.folds < 2:
             raise ValueError(f"folds must be an integer of at least 2, got {self.folds!r}")
         folds = min(int(self.folds), len(rows.y))
         settings = _settings(self.methods, self.lambdas, [seed], max(folds, 1))
+        is_compared, epochs = folds > 1 and len(classes) > 1, template.settings(len(rows.y)).recipe.epochs
+        comparing, fitting = _in_turn(on_progress, [is_compared * len(settings), template.members], epochs)
         scored: list[Scores] = []
-        if folds > 1 and len(classes) > 1:
+        if is_compared:
             scored = list(
-                _validated(template, rows, len(classes), settings, folds, self.n_jobs, self.on_progress)
+                _validated(template, rows, len(classes), settings, folds, template.n_jobs, comparing)
             )
         self.cv_results_ = _means(settings, scored)
         best = self._best()
@@ -318,8 +353,8 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             params["lam"] = self.best_lambda_
         known = METHODS[self.best_method_].default_params
         own = {name: value for name, value in params.items() if name in known}
-        self.best_estimator_ = template.set_params(method=self.best_method_, params=own)
-        self.best_estimator_.fit(X, y, sample_weight)
+        template.set_params(method=self.best_method_, params=own, on_progress=fitting)
+        self.best_estimator_ = template.fit(X, y, sample_weight).set_params(on_progress=on_progress)
         self.classes_ = self.best_estimator_.classes_
         return self
 
@@ -336,23 +371,19 @@ class OrdinalClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         p: NDArray[np.float64] = self.best_estimator_.predict_proba(as_table(self, X))
         return p
 
-    def predict_log_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
-        """The logarithm of `predict_proba`."""
-        check_is_fitted(self)
-        log_proba: NDArray[np.float64] = self.best_estimator_.predict_log_proba(as_table(self, X))
-        return log_proba
 
-    def predict(self, X: Values, rule: str | None = None) -> NDArray[Any]:
-        """As `OrdinalClassifier.predict`."""
-        check_is_fitted(self)
-        labels: NDArray[Any] = self.best_estimator_.predict(as_table(self, X), rule)
-        return labels
+def _in_turn(
+    on_progress: OnProgress | None, runs: Sequence[int], epochs: int
+) -> list[OnProgress] | list[None]:
+    """What reports trainings of so many runs, one after another, as if they were one."""
+    if on_progress is None:
+        return [None] * len(runs)
+    start, total = time.monotonic(), sum(runs) * epochs
 
-    def predict_interval(self, X: Values, coverage: float = 0.9) -> tuple[NDArray[Any], NDArray[Any]]:
-        """As `OrdinalClassifier.predict_interval`."""
-        check_is_fitted(self)
-        low, high = self.best_estimator_.predict_interval(as_table(self, X), coverage)
-        return low, high
+    def reporting(before: int) -> OnProgress:
+        return lambda own: on_progress(Progress(before + own.done, total, time.monotonic() - start))
+
+    return [reporting(sum(runs[:i]) * epochs) for i in range(len(runs))]
 
 
 def _means(settings: Sequence[Setting], scored: Sequence[Scores]) -> dict[str, NDArray[Any]]:

@@ -10,7 +10,8 @@ another, so that it keeps its relative precision in both tails:
 - loglog    F = exp(-e^{-t}) is its mirror image
 - cauchit   the angle under which the gap is seen: atan2(gap, 1 + ab)/π
 - probit    log Φ(b) + log(1 - Φ(a)/Φ(b)) in the left half-line, the ratio by erfcx in the tail, and
-            Gauss-Legendre quadrature of the density where Φ(a)/Φ(b) is near one
+            Gauss-Legendre quadrature of the density where Φ(a)/Φ(b) is near one;
+            log Φ is `heads.numerics.log_ndtr`, as ``torch.func.vmap`` goes through PyTorch's row by row
 """
 
 import math
@@ -24,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from unimodal.heads.numerics import guarded_exp, log1mexp, padded
+from unimodal.heads.numerics import guarded_exp, log1mexp, log_ndtr, padded
 
 Tails = tuple[Tensor, Tensor]
 
@@ -143,7 +144,7 @@ class Probit(_PairwiseLink):
         return NormalDist().inv_cdf(p)
 
     def log_tails(self, t: Tensor) -> Tails:
-        return torch.special.log_ndtr(t), torch.special.log_ndtr(-t)
+        return log_ndtr(t), log_ndtr(-t)
 
     def log_between(self, a: Tensor, raw: Tensor, below: Tensor, above: Tensor) -> Tensor:
         gap = gaps(raw)
@@ -152,9 +153,7 @@ class Probit(_PairwiseLink):
         quadrature = self._log_integral(torch.where(close, middle, 0.0), gap.clamp(max=1.0))
         apart = torch.where(close, 1.0, gap)
         upper = torch.where(close, -0.5, middle) + apart / 2
-        return torch.where(
-            close, quadrature, torch.special.log_ndtr(upper) + log1mexp(self._log_ratio(upper, apart))
-        )
+        return torch.where(close, quadrature, log_ndtr(upper) + log1mexp(self._log_ratio(upper, apart)))
 
     def _log_ratio(self, upper: Tensor, gap: Tensor) -> Tensor:
         """Log Φ(upper - gap) - log Φ(upper); in the tail the large squares cancel analytically."""
@@ -165,7 +164,7 @@ class Probit(_PairwiseLink):
             - torch.special.erfcx(-far / math.sqrt(2)).log()
         )
         near = torch.where(tail, 0.0, upper)
-        plain = torch.special.log_ndtr(near - gap) - torch.special.log_ndtr(near)
+        plain = log_ndtr(near - gap) - log_ndtr(near)
         return torch.where(tail, (far - gap / 2) * gap + scaled, plain)
 
     def _log_integral(self, middle: Tensor, gap: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ Place: TypeAlias = tuple[int, Symbol]
 Block: TypeAlias = tuple[list[int], Symbol]
 """The number of each output's column, and the outputs."""
 
+_TABLE = "X"
 _MISSING = -2
 
 
@@ -34,6 +35,11 @@ class Inputs:
     def first(self) -> Symbol:
         """An input, from whose shape the number of rows is known."""
         return Symbol(self.encoded.graph, self.declared[0].name)
+
+
+def input_names(columns: list[Column]) -> list[str]:
+    """What the inputs of a table with these columns are called."""
+    return [_TABLE] if _is_numeric(columns) else [column.name for column in columns]
 
 
 def read(graph: Graph, columns: list[Column]) -> Inputs:
@@ -58,9 +64,9 @@ def _given(graph: Graph, columns: list[Column]) -> tuple[Block | None, list[Plac
 
     declare = onnx.helper.make_tensor_value_info
     float32, text = onnx.TensorProto.FLOAT, onnx.TensorProto.STRING
-    if all(isinstance(column, NumberColumn) for column in columns):
-        table = Symbol(graph, "X").double()
-        whole = [declare("X", float32, ["n", len(columns)])]
+    if _is_numeric(columns):
+        table = Symbol(graph, _TABLE).double()
+        whole = [declare(_TABLE, float32, ["n", len(columns)])]
         return (list(range(len(columns))), table), [], whole
     numbers, categories, declared = [], [], []
     for j, column in enumerate(columns):
@@ -76,6 +82,10 @@ def _given(graph: Graph, columns: list[Column]) -> tuple[Block | None, list[Plac
             numbers.append((j, given.double()))
     block = ([j for j, _ in numbers], graph.joined([values for _, values in numbers])) if numbers else None
     return block, categories, declared
+
+
+def _is_numeric(columns: list[Column]) -> bool:
+    return all(isinstance(column, NumberColumn) for column in columns)
 
 
 def _by_column(blocks: list[Block]) -> Symbol:

@@ -21,6 +21,7 @@ from unimodal.onnx.pooling import MOST_CLASSES, nearest_unimodal, rising_and_fal
 from unimodal.training import Networks
 
 _OPSET, _ML_OPSET, _IR = 17, 3, 8
+_OUTPUTS = "probabilities", "label"
 _ROUNDING = 1e-12
 """As in `unimodal.decision`."""
 
@@ -43,7 +44,8 @@ def export_onnx(model: OrdinalClassifier | OrdinalClassifierCV, path: str | os.P
     Raises
     ------
     ValueError
-        If the model averages over more than 64 classes and makes the average unimodal.
+        If the model averages over more than 64 classes and makes the average unimodal, or if an input would
+        have the name of an output.
     """
     try:
         import onnx
@@ -55,12 +57,18 @@ def export_onnx(model: OrdinalClassifier | OrdinalClassifierCV, path: str | os.P
         )
     check_is_fitted(model)
     chosen = model.best_estimator_ if isinstance(model, OrdinalClassifierCV) else model
-    graph = Graph()
+    names = columns.input_names(chosen._encoder._columns)
+    for name in ("", *_OUTPUTS):
+        if name in names:
+            raise ValueError(
+                f"an ONNX graph cannot have an input with the name {name!r}: rename this column, then fit"
+            )
+    graph = Graph([*names, *_OUTPUTS])
     inputs = columns.read(graph, chosen._encoder._columns)
     p = _proba(chosen, inputs)
     label = graph.constant(chosen.classes_).taken_at(_decision(p, chosen.rule, len(chosen.classes_)))
     kind = onnx.helper.np_dtype_to_tensor_dtype(chosen.classes_.dtype)
-    for name, symbol in (("probabilities", p), ("label", label)):
+    for name, symbol in zip(_OUTPUTS, (p, label), strict=True):
         graph.nodes.append(onnx.helper.make_node("Identity", [symbol.name], [name]))
     declare = onnx.helper.make_tensor_value_info
     proto = onnx.helper.make_model(
@@ -69,8 +77,8 @@ def export_onnx(model: OrdinalClassifier | OrdinalClassifierCV, path: str | os.P
             "unimodal",
             inputs.declared,
             [
-                declare("probabilities", onnx.TensorProto.DOUBLE, ["n", len(chosen.classes_)]),
-                declare("label", kind, ["n"]),
+                declare(_OUTPUTS[0], onnx.TensorProto.DOUBLE, ["n", len(chosen.classes_)]),
+                declare(_OUTPUTS[1], kind, ["n"]),
             ],
             graph.constants,
         ),

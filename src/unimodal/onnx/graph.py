@@ -11,7 +11,7 @@ with Chebyshev interpolants P that are good to a few units of the last place.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,15 +21,26 @@ from scipy.special import erfcx
 Number: TypeAlias = "Symbol | float | np.ndarray | np.generic"
 
 ML = "ai.onnx.ml"
+_INNER = "inner/"
+"""What names of tensors begin with that are no inputs or outputs."""
 _DEGREE = 28
 _SOFTPLUS_IS_LINEAR_FROM = 20.0
 """PyTorch's threshold."""
 
 
 class Graph:
-    """Nodes and constants, as they are written down."""
+    """Nodes and constants, as they are written down.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    taken : collection of str
+        Names of inputs and outputs, which nothing else gets.
+    """
+
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        self._prefix = ""
+        while any(name.startswith(self._prefix + _INNER) for name in taken):
+            self._prefix += "_"
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._known: dict[tuple[Any, ...], Symbol] = {}
@@ -43,7 +54,7 @@ class Graph:
         content = tuple(array.ravel().tolist()) if texts else array.tobytes()
         key = array.dtype.str, array.shape, content
         if key not in self._known:
-            symbol = Symbol(self, f"constant{len(self.constants)}")
+            symbol = Symbol(self, f"{self._prefix}{_INNER}constant{len(self.constants)}")
             if texts:
                 of_texts = [text.encode() for text in array.ravel().tolist()]
                 tensor = onnx.helper.make_tensor(symbol.name, onnx.TensorProto.STRING, array.shape, of_texts)
@@ -63,7 +74,7 @@ class Graph:
         """Add a node with one output."""
         import onnx
 
-        name = f"{kind.lower()}{len(self.nodes)}"
+        name = f"{self._prefix}{_INNER}{kind.lower()}{len(self.nodes)}"
         names = [self.lifted(each).name for each in inputs]
         self.nodes.append(onnx.helper.make_node(kind, names, [name], name=name, domain=domain, **attributes))
         return Symbol(self, name)

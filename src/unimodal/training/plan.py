@@ -240,7 +240,8 @@ def _train_elsewhere(
     number: int, arrays: list[Any], architecture: Architecture, recipe: Recipe, runs: list[Run]
 ) -> tuple[int, list[Trained]]:
     """Train a stack in another process."""
-    inputs, y, weight = arrays
-    own = None if weight is None else torch.from_numpy(np.array(weight))
-    data = Data(torch.from_numpy(np.array(inputs)), torch.from_numpy(np.array(y)), own)
+    with warnings.catch_warnings():  # of memory that cannot be written to, in which all processes read
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
+        tensors: Any = [None if array is None else torch.from_numpy(array) for array in arrays]
+    data = Data(*tensors)
     return number, _train_alone(data, architecture, recipe, runs, lambda _: None)
