@@ -252,12 +252,16 @@ def test_a_fold_without_all_classes_and_a_column_without_values():
         ({"folds": 1}, r"folds must lie in \[2, 60\], the number of rows, got 1"),
         ({"seeds": 0}, "seeds must be at least 1, got 0"),
         ({"lambdas": [-1.0]}, "lambdas must be finite and not negative, got -1.0"),
+        ({"estimator": quick(lr=-1)}, "lr must be a number of at least 0.0, got -1"),
+        ({"estimator": quick(method="nu")}, "method must be one of ce, .*, got 'nu'"),
     ],
     ids=lambda value: str(value)[:20],
 )
 def test_errors(options, message, monkeypatch):
-    monkeypatch.setattr("unimodal.benchmark.compare._score_peers", lambda *_: None)
-    monkeypatch.setattr("unimodal.benchmark.compare._score_ensemble", lambda *_: None)
+    def too_late(*_):
+        pytest.fail("models are trained before what is wrong is said")
+
+    monkeypatch.setattr("unimodal.benchmark.compare._score_peers", too_late)
     frame = table().drop(columns="name")
     y = frame.pop("grade").replace("top, [red]", "high")
     with pytest.raises(ValueError, match=message):
