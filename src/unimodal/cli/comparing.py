@@ -66,18 +66,21 @@ def compare(
 
     tried = LAMBDAS if lambdas is None else inputs.as_numbers(lambdas, "--lambdas")
     parameters = inputs.read_config(config)
-    writer = None if output is None else TableWriter(output)
+    writer = None
+    if output is not None:
+        inputs.refuse_itself(output, table)
+        writer = TableWriter(output)
     X, y, _ = inputs.split_table(read_table(table), target, drop)
     with with_notes(), advancing() as advance:
         found = compared(
             X,
             y,
-            inputs.as_list(methods),
+            inputs.as_list(methods, "--methods"),
             folds=folds,
             seeds=seeds,
             lambdas=tried,
             metric=metric,
-            estimator=inputs.make_classifier(parameters, order=inputs.as_list(order)),
+            estimator=inputs.make_classifier(parameters, order=inputs.as_list(order, "--order")),
             n_jobs=jobs,
             on_stage=advance,
         )
@@ -120,7 +123,7 @@ def _row(each: "Ranked") -> list[str]:
         _KINDS[each.model.kind],
         "" if each.lam is None else f"{each.lam:g}",
         number(interval.mean),
-        f"{number(interval.low)} - {number(interval.high)}",
+        f"{number(interval.low)} to {number(interval.high)}",
         tested,
         percent(each.scores["unimodal_share"]),
     ]
