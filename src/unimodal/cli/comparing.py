@@ -1,5 +1,6 @@
 """The command that compares every method, and what users would pick instead, on a table."""
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,7 +124,7 @@ def _row(each: "Ranked") -> list[str]:
         _KINDS[each.model.kind],
         "" if each.lam is None else f"{each.lam:g}",
         number(interval.mean),
-        f"{number(interval.low)} to {number(interval.high)}",
+        "undefined" if isnan(interval.low) else f"{number(interval.low)} to {number(interval.high)}",
         tested,
         percent(each.scores["unimodal_share"]),
     ]
