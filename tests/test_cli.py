@@ -143,6 +143,10 @@ def test_fit_prints_the_order_and_how_good_it_is(folder):
     start = next(i for i, line in enumerate(lines) if line.startswith("true"))
     assert lines[start].split() == ["true", "\\", "predicted", "low", "mid", "high", "top,", "[red]"]
     assert lines[start + 4].split()[2:] == [str(n) for n in model.validation_confusion_[3]]
+    seen = model.validation_confusion_.sum()
+    assert 0 < seen < 60  # two members hold out a part of the rows
+    title = f"{seen} of 60 rows, each predicted by members of the ensemble that have not seen it"
+    assert title in " ".join(lines)
     assert lines[-1].startswith("2 networks of un: ") or lines[-2].startswith("2 networks of un: ")
     assert lines[-1].endswith("again")
     assert "\x1b" not in result.out

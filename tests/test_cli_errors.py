@@ -42,6 +42,14 @@ FIT_ERRORS = {
         ["--order", 'low,mid,low,high,"top, [red]"'],
         "--order must not repeat a label, got 'low' at positions 0 and 2",
     ),
+    "order ends in a comma": (
+        ["--order", "low,mid,"],
+        "--order must be names between commas, one is empty in 'low,mid,'",
+    ),
+    "negative seed": (
+        ["--seed", "-1"],
+        "Invalid value for '--seed': Input should be greater than or equal to 0",
+    ),
     "no such method": (
         ["--method", "nu"],
         f"--method must be one of {', '.join(METHODS)}, got 'nu'",
@@ -225,6 +233,8 @@ COMPARE_ERRORS = {
     "--folds 1": "--folds must lie in [2, 60], the number of rows, got 1",
     "--seeds 0": "--seeds must be at least 1, got 0",
     "--order low,high": "--order must contain every label of the target, 'mid' (24 rows) is missing",
+    "--methods un,,co": "--methods must be names between commas, one is empty in 'un,,co'",
+    "--lambdas 1,-1": "--lambdas must be finite and not negative, got -1.0",
     "-o out.doc": (
         "out.doc must be a table: a file name ends in one of .csv, .tsv, .txt, .csv.gz, .parquet, .pq"
     ),
@@ -236,6 +246,19 @@ COMPARE_ERRORS = {
 def test_what_is_wrong_with_a_comparison(folder, options):
     words = COMPARE_ERRORS[options].format(metrics=", ".join(um.metrics.METRICS), methods=", ".join(METHODS))
     assert said(folder, *compare_arguments(folder, *options.split())) == words
+
+
+def test_scores_do_not_replace_the_table(folder):
+    before = (folder / "t.csv").read_bytes()
+    assert said(folder, *compare_arguments(folder, "-o", folder / "t.csv")) == (
+        "-o t.csv is the table itself: choose another file"
+    )
+    assert (folder / "t.csv").read_bytes() == before
+
+
+def test_a_graph_needs_a_file(folder):
+    arguments = ["export", folder / "model", "--onnx", folder / "model"]
+    assert said(folder, *arguments) == "--onnx model is a folder: name a file"
 
 
 def test_a_bug_is_no_wrong_input(folder, monkeypatch):

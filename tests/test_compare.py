@@ -97,7 +97,8 @@ def test_ranking_knows_what_is_better(metric, first):
     assert ranked[0].difference is None
     assert ranked[1].p == 0
     assert abs(ranked[1].difference.mean) == pytest.approx(0.2)
-    assert ranked[2].is_worse
+    assert np.isnan(ranked[2].p)
+    assert not ranked[2].is_worse  # nobody knows
 
 
 def test_of_equal_models_the_unimodal_one_is_first():
@@ -139,6 +140,25 @@ def test_the_best_is_taken_if_it_is_significantly_better():
         "ce", "ce has the best mean rps; all that are always unimodal are significantly worse."
     )  # fmt: skip
     assert chosen({"ce": BEST}, {"ce": SOFT}) == ("ce", "ce is the only one.")
+
+
+def test_what_cannot_be_compared_is_not_called_worse():
+    one_inf, all_inf = [np.inf, 0.12, 0.11, 0.10, 0.12], [np.inf] * 5
+    models = {"un": HARD, "ce": SOFT, "bu": HARD}
+    ranked = rank(scores({"un": BEST, "ce": one_inf, "bu": FAR}), models, "rps", 5)
+    assert [(each.name, each.is_worse) for each in ranked] == [("un", False), ("bu", True), ("ce", False)]
+    assert np.isnan(ranked[2].p)
+    assert take(ranked, "rps").why == (
+        "un has the best mean rps and is always unimodal; not significantly worse: 0 of 2 others; "
+        "not comparable: 1."
+    )
+    assert chosen({"ce": BEST, "un": all_inf, "bu": FAR}, models).why == (
+        "ce has the best mean rps; all that are always unimodal are significantly worse or not comparable."
+    )
+    assert chosen({"ce": all_inf, "un": all_inf, "bu": [np.nan] * 5}, models) == (
+        "un",
+        "no model has a finite mean rps, so that it does not tell which is better; choose another metric.",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -252,12 +272,16 @@ def test_a_fold_without_all_classes_and_a_column_without_values():
         ({"folds": 1}, r"folds must lie in \[2, 60\], the number of rows, got 1"),
         ({"seeds": 0}, "seeds must be at least 1, got 0"),
         ({"lambdas": [-1.0]}, "lambdas must be finite and not negative, got -1.0"),
+        ({"estimator": quick(lr=-1)}, "lr must be a number of at least 0.0, got -1"),
+        ({"estimator": quick(method="nu")}, "method must be one of ce, .*, got 'nu'"),
     ],
     ids=lambda value: str(value)[:20],
 )
 def test_errors(options, message, monkeypatch):
-    monkeypatch.setattr("unimodal.benchmark.compare._score_peers", lambda *_: None)
-    monkeypatch.setattr("unimodal.benchmark.compare._score_ensemble", lambda *_: None)
+    def too_late(*_):
+        pytest.fail("models are trained before what is wrong is said")
+
+    monkeypatch.setattr("unimodal.benchmark.compare._score_peers", too_late)
     frame = table().drop(columns="name")
     y = frame.pop("grade").replace("top, [red]", "high")
     with pytest.raises(ValueError, match=message):

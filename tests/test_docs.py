@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,7 @@ def test_snippet_runs_and_prints_what_it_says(page, code):
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    """What the commands of the documentation find in their folder, after one another."""
+    """What the commands of the documentation find in their folder, whichever of them is the first."""
     folder = tmp_path_factory.mktemp("commands")
     rng = np.random.default_rng(0)
     size = rng.normal(size=90).round(3)
@@ -60,6 +61,8 @@ def tables(tmp_path_factory):
     frame.to_csv(folder / "new.csv", index=False)
     (folder / "quick.toml").write_text(QUICK)
     (folder / "wu.toml").write_text(QUICK + "[params]\nlam = 10.0\n")
+    names = ["--target", "grade", "--order", "low,mid,high", "--config", folder / "quick.toml"]
+    done("fit", folder / "grades.csv", *names, "-o", folder / "model")
     return folder
 
 
@@ -73,7 +76,7 @@ def test_commands_run(page, commands, tables, monkeypatch):
         arguments = shlex.split(command, comments=True)
         if arguments[0] in ("fit", "compare") and "--config" not in arguments:
             arguments += ["--config", "quick.toml"]
-        assert done(*arguments) or arguments[0] == "predict"
+        assert done(*arguments) or arguments[0] in ("predict", "export")
 
 
 @pytest.mark.parametrize("name", um.__all__)
@@ -91,6 +94,18 @@ def test_the_commands_of_the_readme_are_targets_of_the_makefile():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     commands = re.findall(r"^make (\w+)", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE)
     assert {"reproduce", "test"} <= set(commands) <= targets
+
+
+def test_every_layer_is_explained_to_contributors():
+    """In the order in which they depend on each other."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = [layer.strip("()") for layer in contracts["contracts"][0]["layers"]]
+    there = {path.stem for path in (ROOT / "src" / "unimodal").iterdir()}
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    explained = re.findall(r"^\| `(\w+)/?` \|", page, re.MULTILINE)
+    assert sorted(explained) == sorted(there.intersection(layers) - {"__main__"})
+    place = [layers.index(name) for name in explained]
+    assert place == sorted(place)
 
 
 def test_the_documentation_builds(tmp_path):

@@ -1,12 +1,14 @@
 """Tables on disk: what is read is what was written, whole or in pieces, and errors say where."""
 
 import builtins
+import datetime
 import gzip
 import re
 import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -221,6 +223,27 @@ def test_pieces_of_parquet(rows):
     whole = read_table("a.parquet")
     assert_same(whole, frame.reset_index(drop=True).astype({"gap": float}))
     assert_same(pd.concat(stream_table("a.parquet", rows), ignore_index=True), whole)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [None, None, datetime.date(2020, 1, 1)],
+        [None, None, datetime.time(12)],
+        [Decimal("1.5"), None, Decimal("111.5")],
+        [None, None, b"bytes"],
+        [None, None, [1, 2]],
+    ],
+    ids=["date", "time", "decimal", "bytes", "list"],
+)
+def test_what_pandas_has_no_type_for_is_written_as_it_was(values):
+    """Pieces in which all are missing, or all numbers are short, are of the same type as the others."""
+    table = pa.table({"a": values})
+    parquet.write_table(table, "given.parquet")
+    with TableWriter("copy.parquet") as writer:
+        for piece in stream_table("given.parquet", 1):
+            writer.write(piece)
+    assert parquet.read_table("copy.parquet").equals(table)
 
 
 def test_an_ordered_categorical_keeps_its_order_in_parquet():

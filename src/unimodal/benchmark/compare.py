@@ -143,6 +143,9 @@ def compare(
         if name not in METHODS:
             guess = did_you_mean(name, METHODS)
             raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}{guess}")
+    for lam in lambdas:  # `cross_validate` would say so after everybody else is trained
+        if not 0 <= lam < np.inf:
+            raise ValueError(f"lambdas must be finite and not negative, got {lam}")
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     task = _task(X, y, folds, seeds, order, estimator, n_jobs, on_stage or (lambda _, __: None))
@@ -171,11 +174,13 @@ def _task(
     template = OrdinalClassifier() if estimator is None else clone(estimator)
     if order is not None:
         template.set_params(order=order)
+    template.check_parameters()
     classes, rows = labelled_rows(template, X, y, None)
     if len(classes) < 2:
         raise ValueError(f"y must have at least two classes, got {classes.values.tolist()}")
     if not 2 <= n_folds <= len(rows.y):
         raise ValueError(f"folds must lie in [2, {len(rows.y)}], the number of rows, got {n_folds}")
+    template.settings(len(rows.y))  # refuses what cannot be trained
     # The deal of `cross_validate`.
     folds = {seed: stratified_folds(rows.y, n_folds, np.random.default_rng(seed)) for seed in range(seeds)}
     return _Task(template, rows, classes.values, folds, n_folds, n_jobs, on_stage)

@@ -67,8 +67,8 @@ class Ranked:
 
     @property
     def is_worse(self) -> bool:
-        """Whether it is significantly worse than the best one, or without a score that could be compared."""
-        return self.difference is not None and not self.p >= LEVEL
+        """Whether it is significantly worse than the best one."""
+        return self.difference is not None and self.p < LEVEL
 
 
 class Take(NamedTuple):
@@ -107,7 +107,8 @@ def rank(frame: "pd.DataFrame", models: Mapping[str, Model], metric: str, n_fold
     means = np.array([_worth(values[name].mean(keepdims=True), metric)[0] for name in models])
     can_peak_twice = np.array([not model.always_unimodal for model in models.values()])
     names = [list(models)[i] for i in np.lexsort((can_peak_twice, -means))]
-    differences = {name: estimate(values[name] - values[names[0]], n_folds) for name in names[1:]}
+    with np.errstate(invalid="ignore"):  # of infinite scores the difference is undefined
+        differences = {name: estimate(values[name] - values[names[0]], n_folds) for name in names[1:]}
     adjusted = dict(zip(differences, holm(np.array([each.p for each in differences.values()])), strict=True))
     return [
         Ranked(
@@ -129,17 +130,23 @@ def take(ranked: list[Ranked], metric: str) -> Take:
     has_best = f"{best.name} has the best mean {metric}"
     if len(ranked) == 1:
         return Take(best.name, f"{best.name} is the only one.")
-    alike = [each for each in ranked[1:] if not each.is_worse]
+    if not np.isfinite(best.estimate.mean):
+        why = f"no model has a finite mean {metric}, so that it does not tell which is better"
+        return Take(best.name, f"{why}; choose another metric.")
+    alike = [each for each in ranked[1:] if each.p >= LEVEL]
+    n_unknown = sum(bool(np.isnan(each.p)) for each in ranked[1:])
+    unknown = f"; not comparable: {n_unknown}" if n_unknown else ""
     if best.model.always_unimodal:
         others = f"not significantly worse: {len(alike)} of {len(ranked) - 1} others"
-        tested = others if alike else "all others are significantly worse"
+        tested = f"{others}{unknown}" if alike or unknown else "all others are significantly worse"
         return Take(best.name, f"{has_best} and is always unimodal; {tested}.")
     for each in alike:
         if each.model.always_unimodal:
             why = f"{has_best}, but {each.name} is always unimodal, and the difference is not significant"
             return Take(each.name, f"{why} (p = {each.p:.2f}).")
-    worse = any(each.model.always_unimodal for each in ranked)
-    why = "; all that are always unimodal are significantly worse" if worse else ""
+    hard = [each for each in ranked if each.model.always_unimodal]
+    worse = "are significantly worse" + " or not comparable" * (not all(each.is_worse for each in hard))
+    why = f"; all that are always unimodal {worse}" if hard else ""
     return Take(best.name, f"{has_best}{why}.")
 
 

@@ -1,5 +1,6 @@
 """The command that compares every method, and what users would pick instead, on a table."""
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,18 +67,21 @@ def compare(
 
     tried = LAMBDAS if lambdas is None else inputs.as_numbers(lambdas, "--lambdas")
     parameters = inputs.read_config(config)
-    writer = None if output is None else TableWriter(output)
+    writer = None
+    if output is not None:
+        inputs.refuse_itself(output, table)
+        writer = TableWriter(output)
     X, y, _ = inputs.split_table(read_table(table), target, drop)
     with with_notes(), advancing() as advance:
         found = compared(
             X,
             y,
-            inputs.as_list(methods),
+            inputs.as_list(methods, "--methods"),
             folds=folds,
             seeds=seeds,
             lambdas=tried,
             metric=metric,
-            estimator=inputs.make_classifier(parameters, order=inputs.as_list(order)),
+            estimator=inputs.make_classifier(parameters, order=inputs.as_list(order, "--order")),
             n_jobs=jobs,
             on_stage=advance,
         )
@@ -120,7 +124,7 @@ def _row(each: "Ranked") -> list[str]:
         _KINDS[each.model.kind],
         "" if each.lam is None else f"{each.lam:g}",
         number(interval.mean),
-        f"{number(interval.low)} - {number(interval.high)}",
+        "undefined" if isnan(interval.low) else f"{number(interval.low)} to {number(interval.high)}",
         tested,
         percent(each.scores["unimodal_share"]),
     ]

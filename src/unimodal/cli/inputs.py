@@ -14,16 +14,27 @@ if TYPE_CHECKING:
 
     from unimodal.estimators.classifier import OrdinalClassifier
 
-__all__ = ["as_list", "as_numbers", "columns_among", "make_classifier", "read_config", "split_table"]
+__all__ = [
+    "as_list",
+    "as_numbers",
+    "columns_among",
+    "make_classifier",
+    "read_config",
+    "refuse_itself",
+    "split_table",
+]
 
 _NOT_IN_A_FILE = ("self", "on_progress")
 
 
-def as_list(text: str | None) -> list[str] | None:
+def as_list(text: str | None, option: str) -> list[str] | None:
     """Read names between commas; those with a comma are quoted."""
     if text is None:
         return None
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    if "" in names:
+        raise ValueError(f"{option} must be names between commas, one is empty in {text!r}")
+    return names
 
 
 def as_numbers(text: str, option: str) -> list[float]:
@@ -38,7 +49,7 @@ def columns_among(frame: "pd.DataFrame", given: Sequence[str] | None, option: st
     """Find columns by the values of an option, each a name or several between commas."""
     names: list[str] = []
     for text in given or ():
-        names += [text] if text in frame.columns else as_list(text) or [text]
+        names += [text] if text in frame.columns else as_list(text, option) or [text]
     for name in names:
         _check_column(frame, name, option)
     return list(dict.fromkeys(names))
@@ -51,6 +62,12 @@ def _check_column(frame: "pd.DataFrame", name: str, option: str) -> None:
         column(frame, name)
     except TableError as error:
         raise TableError(f"{option}: {error}") from None
+
+
+def refuse_itself(output: Path, table: Path) -> None:
+    """Refuse to write over the table that is read."""
+    if output.exists() and table.exists() and output.samefile(table):
+        raise ValueError(f"-o {output} is the table itself: choose another file")
 
 
 def split_table(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unimodal.cli import inputs
-from unimodal.cli.output import advancing, note, print_json, print_line, with_notes
+from unimodal.cli.output import advancing, counted, note, print_json, print_line, with_notes
 from unimodal.cli.summary import classes_line, print_scores
 
 if TYPE_CHECKING:
@@ -56,15 +56,21 @@ def fit(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="The same seed gives the same model. [default: 0]"),
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            max=2**32 - 1,
+            help="The same seed gives the same model. [default: 0]",
+        ),
     ] = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
     """Learn from a table and save the model.
 
-    Prints the order of the classes, and how well each row is predicted by members of the ensemble that
-    have not seen it.
+    Prints the order of the classes, and how well rows are predicted by members of the ensemble that have
+    not seen them: all rows if there are at least 8 members.
     """
     from unimodal.datasets.files import read_table
     from unimodal.export import check_destination, save
@@ -83,7 +89,7 @@ def fit(
         model = inputs.make_classifier(
             parameters,
             method=method,
-            order=inputs.as_list(order),
+            order=inputs.as_list(order, "--order"),
             members=members,
             random_state=seed,
             n_jobs=jobs,
@@ -110,10 +116,14 @@ def fit(
         return
     print_line(classes_line(target, counts))
     print_line()
-    title = f"{len(y)} rows, each predicted by members of the ensemble that have not seen it"
+    scored = int(model.validation_confusion_.sum())
+    seen = f"{scored} of {len(y)} rows" if scored < len(y) else counted(scored, "row")
+    title = f"{seen}, each predicted by members of the ensemble that have not seen it"
     print_scores(title, model.validation_scores_, model.validation_confusion_, list(counts))
-    trees = f" and {model.trees} trees" if model.trees else ""
-    print_line(f"{model.members} networks of {model.method}{trees}: {seconds:.1f} s, saved in {output}")
+    parts = [f"{counted(model.members, 'network')} of {model.method}"]
+    if model.trees:
+        parts.append(counted(model.trees, "tree"))
+    print_line(f"{' and '.join(parts)}: {seconds:.1f} s, saved in {output}")
 
 
 def _counts(model: Any, y: Any) -> dict[Any, int]:
@@ -176,8 +186,7 @@ def predict(
 
     if only_predictions and keep:
         raise ValueError("--keep and --only-predictions exclude each other")
-    if output.exists() and table.exists() and output.samefile(table):
-        raise ValueError(f"-o {output} is the table itself: choose another file")
+    inputs.refuse_itself(output, table)
     fitted = load(model)
     pieces = stream_table(table, _piece(fitted))
     first = next(pieces)
@@ -186,7 +195,7 @@ def predict(
     with with_notes():
         rows = _write(found, output)
     if str(output) != "-":
-        sys.stderr.write(f"{rows} rows in {output}\n")
+        sys.stderr.write(f"{counted(rows, 'row')} in {output}\n")
 
 
 def _write(pieces: Any, output: Path) -> int:
@@ -243,7 +252,7 @@ def evaluate(
         return
     print_line(classes_line(column, counts))
     print_line()
-    print_scores(f"{confusion.sum()} rows of {table}", found, confusion, labels)
+    print_scores(f"{counted(int(confusion.sum()), 'row')} of {table}", found, confusion, labels)
 
 
 def export(
@@ -251,10 +260,11 @@ def export(
     onnx: Annotated[Path, typer.Option("--onnx", metavar="OUT", help="The ONNX file to write.")],
 ) -> None:
     """Write a model in a format that other programs run."""
-    import unimodal
+    from unimodal import export_onnx
     from unimodal.export import load
 
-    package: Any = unimodal
+    if onnx.is_dir():
+        raise ValueError(f"--onnx {onnx} is a folder: name a file")
     with with_notes():
-        package.export_onnx(load(model), onnx)
+        export_onnx(load(model), onnx)
     sys.stderr.write(f"{model} as {onnx}\n")

@@ -19,6 +19,7 @@ __all__ = [
     "TIED",
     "advancing",
     "complain",
+    "counted",
     "number",
     "percent",
     "print_json",
@@ -138,6 +139,11 @@ def number(value: float | None, digits: int = 3) -> str:
     if value is None:
         return ""
     return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Spell a number of things."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def percent(value: float) -> str:

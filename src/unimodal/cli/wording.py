@@ -12,6 +12,7 @@ _REPLACED = (
     (r"^y holds text and nobody said its order: ", "nobody said the order of the classes: "),
     (r"pass order=\[\.\.\.\], lowest first, to say what it is", "pass --order to say what it is"),
     (r"^y must\b", "the target must"),
+    (r"^Unknown label type: y must\b", "the target must"),
     (r"\blabels? of y\b", "label of the target"),
     (r"\blabels like y's\b", "labels like the target's"),
     (r"^X must\b", "the table must"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unimodal.datasets.paths import TableError, arrow, check_columns, one_line
+from unimodal.datasets.paths import TableError, arrow, check_columns, one_line, pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,9 +62,18 @@ def _has_gaps(opened: Any, name: str, rows: int) -> bool:
     return any(pa.Table.from_batches([batch]).column(name).null_count for batch in batches)
 
 
+def _as_it_is(kind: Any) -> Any:
+    """Keep the type of what pandas holds as objects: a piece in which all are missing would not know it."""
+    pa, _ = arrow()
+    types = pa.types
+    kept = (types.is_date, types.is_time, types.is_decimal, types.is_nested, types.is_binary,
+            types.is_large_binary, types.is_fixed_size_binary)  # fmt: skip
+    return pandas().ArrowDtype(kind) if any(is_kept(kind) for is_kept in kept) else None
+
+
 def _from_arrow(table: Any, gaps: set[str]) -> "pd.DataFrame":
     pa, _ = arrow()
-    frame = table.to_pandas(ignore_metadata=True)
+    frame = table.to_pandas(ignore_metadata=True, types_mapper=_as_it_is)
     for name in gaps:
         kind = table.schema.field(name).type
         if pa.types.is_integer(kind):
