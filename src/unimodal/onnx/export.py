@@ -6,6 +6,7 @@ The graph computes in float64 what `OrdinalClassifier.predict_proba` and `predic
 import os
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -94,7 +95,7 @@ def export_onnx(model: OrdinalClassifier | OrdinalClassifierCV, path: str | os.P
 def _write(content: bytes, path: Path) -> None:
     """Write a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
+    beside = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         beside.write_bytes(content)
         beside.replace(path)
