@@ -332,3 +332,19 @@ def test_a_single_class_cannot_be_compared():
 def test_what_the_search_refuses(options, message):
     with fails(message):
         searched(**options).fit(*make())
+
+
+def test_an_interrupted_final_fit_leaves_the_choice_before_it_whole():
+    X, y = make()
+    search = um.OrdinalClassifierCV(("ce",), folds=2, estimator=template(), random_state=0).fit(X, y)
+    before = search.predict_proba(X)
+
+    def interrupt(progress):
+        if progress.done > 2 * FAST["epochs"]:  # the comparison is done
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search.set_params(methods=("un",), on_progress=interrupt).fit(X, y > 0)
+    assert (search.best_method_, search.cv_results_["method"].tolist()) == ("ce", ["ce"])
+    assert search.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(search.predict_proba(X), before)

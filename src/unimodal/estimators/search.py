@@ -153,6 +153,12 @@ def _settings(
     ]
 
 
+def _own(params: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Those of the parameters that a method takes."""
+    known = METHODS[method].default_params
+    return {name: value for name, value in params.items() if name in known}
+
+
 def _check_params(params: Mapping[str, Any], methods: Sequence[str]) -> None:
     """Refuse parameters that no method takes; each gets those that it does."""
     known = {name for method in methods for name in METHODS[method].default_params}
@@ -187,12 +193,10 @@ def _validated(
     runs = []
     for each in settings:
         params = dict(base.params) | ({} if each.lam is None else {"lam": float(each.lam)})
-        known = METHODS[each.method].default_params
-        own = {name: value for name, value in params.items() if name in known}
         deal = deals[each.seed]
         runs.append(
             member_run(
-                replace(base, method=each.method, params=own),
+                replace(base, method=each.method, params=_own(params, each.method)),
                 *deal.learnt_and_held_out[each.fold],
                 seed=each.seed,
                 source=first_source[each.seed] + each.fold,
@@ -343,27 +347,17 @@ class OrdinalClassifierCV(DistributionClassifier):
             scored = list(
                 _validated(template, rows, len(classes), settings, folds, template.n_jobs, comparing)
             )
-        self.cv_results_ = _means(settings, scored)
-        best = self._best()
-        self.best_method_ = str(self.cv_results_["method"][best])
-        lam = self.cv_results_["lam"][best]
-        self.best_lambda_ = None if np.isnan(lam) else float(lam)
-        params = dict(template.params or {})
-        if self.best_lambda_ is not None:
-            params["lam"] = self.best_lambda_
-        known = METHODS[self.best_method_].default_params
-        own = {name: value for name, value in params.items() if name in known}
-        template.set_params(method=self.best_method_, params=own, on_progress=fitting)
-        self.best_estimator_ = template.fit(X, y, sample_weight).set_params(on_progress=on_progress)
-        self.classes_ = self.best_estimator_.classes_
+        results = _means(settings, scored)
+        best = _best(results[self.scoring], metrics.METRICS[self.scoring].greater_is_better)
+        method, lam = str(results["method"][best]), float(results["lam"][best])
+        params = dict(template.params or {}) | ({} if np.isnan(lam) else {"lam": lam})
+        template.set_params(method=method, params=_own(params, method), on_progress=fitting)
+        template.fit(X, y, sample_weight).set_params(on_progress=on_progress)
+        # Only now, so that an interrupted fit leaves nothing, or the model before it, whole.
+        self.cv_results_, self.best_method_, self.best_estimator_ = results, method, template
+        self.best_lambda_ = None if np.isnan(lam) else lam
+        self.classes_ = template.classes_
         return self
-
-    def _best(self) -> int:
-        """The candidate with the best mean; the first of several, or of all where nothing could be scored."""
-        means = self.cv_results_[self.scoring]
-        greater = metrics.METRICS[self.scoring].greater_is_better
-        worth = means if greater else -np.abs(means) if greater is None else -means
-        return int(np.where(np.isnan(worth), -np.inf, worth).argmax())
 
     def predict_proba(self, X: Values) -> Float[np.ndarray, "n K"]:
         """As `OrdinalClassifier.predict_proba`."""
@@ -384,6 +378,12 @@ def _in_turn(
         return lambda own: on_progress(Progress(before + own.done, total, time.monotonic() - start))
 
     return [reporting(sum(runs[:i]) * epochs) for i in range(len(runs))]
+
+
+def _best(means: NDArray[Any], greater_is_better: bool | None) -> int:
+    """The candidate with the best mean; the first of several, or of all where nothing could be scored."""
+    worth = means if greater_is_better else -np.abs(means) if greater_is_better is None else -means
+    return int(np.where(np.isnan(worth), -np.inf, worth).argmax())
 
 
 def _means(settings: Sequence[Setting], scored: Sequence[Scores]) -> dict[str, NDArray[Any]]:
