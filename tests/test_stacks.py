@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from plain_loop import D, K, N, one_thread, rows_of, small, table  # noqa: F401
+from plain_loop import D, K, N, one_thread, rows_of, small, table  # noqa: F401  # one_thread is a fixture
 from torch.overrides import TorchFunctionMode
 
 from unimodal.training import Architecture, Data, Progress, Recipe, Run, train, train_each

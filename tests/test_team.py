@@ -1,5 +1,6 @@
 """PyTorch's own threads: the same numbers as without them, and a way on wherever they are not to be had."""
 
+import os
 import subprocess
 import sys
 
@@ -87,7 +88,7 @@ def test_without_the_library_and_after_a_fork_helpers_do_it(monkeypatch, two_thr
     assert not team.run_in_team(training._regularise_part, [], 2)
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_does_without_the_team():
     code = """
 import os, sys, torch

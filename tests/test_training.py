@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from every_method import VARIANTS
-from plain_loop import Plain, error, one_thread, rows_of, small, table  # noqa: F401
+from plain_loop import Plain, error, one_thread, rows_of, small, table  # noqa: F401  # one_thread is a fixture
 
 from unimodal.training import Run, train
 

@@ -1,8 +1,9 @@
 """From scores in folds to a ranking, and to the model to take.
 
 A method with a lambda is scored in each fold with the lambda that did best in the other folds of the same
-deal, so that no score was used to choose what it scores. Every other model is compared with the one of the
-best mean by the corrected test of `statistics`, Holm over all of them.
+deal, so that no score was used to choose what it scores. (The networks that were scored in those others have
+learnt from this one's rows; to choose without that would take a search within each fold.) Every other model
+is compared with the one of the best mean by the corrected test of `statistics`, Holm over all of them.
 """
 
 from collections.abc import Mapping

@@ -42,7 +42,7 @@ class Settings:
     ----------
     recipe : Recipe
         How its networks are trained.
-    method, published, params
+    method, params
         As for `make_method`.
     members, trees : int
         How many networks and trees.
